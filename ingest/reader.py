@@ -1,0 +1,68 @@
+"""What a reader of one input format gets and gives: the contract between the formats and the rest of ingest.
+
+A format module has a function ``read(stream, context, sink)``. It takes bytes, gives frames, and does no other I/O.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Protocol
+
+import polars as pl
+
+
+@dataclass(frozen=True)
+class InputContext:
+    """What is known of an input from outside: where it is, what it belongs to, and where an earlier read ended."""
+
+    source: str
+    """Path or URL, as it is stored in the column ``source``."""
+    deployment: str
+    instance: str
+    modified_at: dt.datetime
+    """Last change of the input, naive UTC."""
+    named_at: dt.datetime | None = None
+    """The instant in the file's name (unix s or ms), naive UTC; None without one."""
+    year: int | None = None
+    timezone: str | None = None
+    hash_text: bool = False
+    """Whether prompt and output hashes were asked for; text itself is never kept."""
+    offset: int = 0
+    """Decompressed byte at which the stream starts: the end of what an earlier ingest read."""
+    resume: Mapping[str, Any] = field(default_factory=dict)
+    """What the reader returned when it stopped at ``offset``."""
+    settled: bool = True
+    """True when the input has stopped growing: an unterminated last line is then a reject, else it waits."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a reader stopped: everything before ``offset`` became rows or rejects."""
+
+    offset: int
+    resume: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Sink(Protocol):
+    """Takes what a reader finds, adds the columns that every row has, and writes it to the warehouse."""
+
+    def rows(self, table: str, frame: pl.DataFrame, records: int | None = None) -> None:
+        """Rows of a raw table; ``records`` is how many records they came from (default: one a row).
+
+        The frame may leave out nullable columns and any of date, deployment, instance and source; it may carry
+        ``instance`` where the input names it.
+        """
+
+    def reject(self, byte_offset: int | None, reason: str, text: str | bytes, records: int = 1) -> None:
+        """A record that could not be read; ``reason`` says what was wrong and what to do, in one sentence."""
+
+    def note(self, message: str) -> None:
+        """Something the user should be told once, for example that the time zone was assumed."""
+
+
+class Reader(Protocol):
+    """A format's ``read`` function."""
+
+    def __call__(self, stream: BinaryIO, context: InputContext, sink: Sink) -> Progress: ...

@@ -1,0 +1,132 @@
+"""Settings that more than one room reads: load and context bands, goodput limits."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import ConfigError
+
+DEFAULT_LOAD_BANDS = ("1", "2-4", "5-8", "9-16", "17-32", "33-64", "65-128", "129-256", "257+")
+DEFAULT_CONTEXT_BANDS = (("<1k", 1_000), ("1-4k", 4_000), ("4-16k", 16_000), ("16-64k", 64_000), ("64k+", None))
+"""Label and exclusive upper bound in tokens of each context band."""
+
+
+@dataclass(frozen=True)
+class LoadBand:
+    """One band of requests running on an engine, inclusive on both sides; ``high`` None means open."""
+
+    label: str
+    low: int
+    high: int | None
+
+
+@dataclass(frozen=True)
+class GoodputLimits:
+    """What a request must meet to count as qualified; None means no such limit."""
+
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    longest_pause_ms: float | None = None
+
+    @property
+    def given(self) -> bool:
+        return any(limit is not None for limit in (self.ttft_ms, self.tpot_ms, self.longest_pause_ms))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything configurable that changes a cell or a mart."""
+
+    load_bands: tuple[LoadBand, ...]
+    context_bands: tuple[tuple[str, int | None], ...] = DEFAULT_CONTEXT_BANDS
+    goodput: GoodputLimits = GoodputLimits()
+
+
+def parse_load_bands(labels: tuple[str, ...] | list[str]) -> tuple[LoadBand, ...]:
+    """Bands from labels such as ``1``, ``2-4``, ``257+``; they must rise, without gaps, from 1, the last one open.
+
+    Raises ConfigError otherwise.
+    """
+    bands: list[LoadBand] = []
+    expected = 1
+    for position, label in enumerate(labels):
+        match = re.fullmatch(r"(\d+)(?:-(\d+)|(\+))?", str(label).strip().replace("\u2013", "-"))
+        if not match:
+            raise ConfigError(f"Load band {label!r} is not understood: write 1, 2-4 or 257+.")
+        low = int(match[1])
+        high = None if match[3] else int(match[2] or low)
+        last = position == len(labels) - 1
+        if low != expected or (high is not None and high < low) or (high is None) != last:
+            raise ConfigError(
+                f"Load band {label!r} does not follow: bands start at 1, leave no gap, and only the last one is open."
+            )
+        bands.append(LoadBand(f"{low}+" if high is None else str(low) if low == high else f"{low}-{high}", low, high))
+        expected = (high or 0) + 1
+    if not bands:
+        raise ConfigError("At least one load band is needed.")
+    return tuple(bands)
+
+
+DEFAULT_SETTINGS = Settings(parse_load_bands(DEFAULT_LOAD_BANDS))
+
+
+def load_settings(path: Path | None) -> Settings:
+    """Settings from the ``[bands]`` and ``[goodput]`` tables of a TOML file; the defaults without a file.
+
+    Raises ConfigError with the key at fault.
+    """
+    if path is None:
+        return DEFAULT_SETTINGS
+    return settings_from(read_toml(path), path)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file as a dictionary; ConfigError with the line if it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+
+
+def settings_from(document: dict[str, Any], path: Path) -> Settings:
+    """Settings from a parsed configuration; ConfigError names file and key."""
+    bands = _section(document, "bands", {"load", "context"}, path)
+    limits = _section(document, "goodput", {"ttft_ms", "tpot_ms", "longest_pause_ms"}, path)
+    load = bands.get("load")
+    if load is not None and not isinstance(load, list):
+        raise ConfigError(f'{path}: bands.load must be a list such as ["1", "2-4", "5+"].')
+    try:
+        load_bands = parse_load_bands(load) if load is not None else DEFAULT_SETTINGS.load_bands
+    except ConfigError as error:
+        raise ConfigError(f"{path}: bands.load: {error}") from error
+    for key, value in limits.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+            raise ConfigError(f"{path}: goodput.{key} must be a positive number of milliseconds.")
+    return Settings(load_bands, _context_bands(bands.get("context"), path), GoodputLimits(**limits))
+
+
+def _context_bands(edges: Any, path: Path) -> tuple[tuple[str, int | None], ...]:
+    if edges is None:
+        return DEFAULT_CONTEXT_BANDS
+    whole = isinstance(edges, list) and all(isinstance(edge, int) and not isinstance(edge, bool) for edge in edges)
+    if not whole or not edges or sorted(set(edges)) != edges or edges[0] <= 0:
+        raise ConfigError(f"{path}: bands.context must be rising token counts such as [1000, 4000, 16000].")
+    labels = [f"<{edges[0]}", *(f"{low}-{high}" for low, high in zip(edges, edges[1:], strict=False)), f"{edges[-1]}+"]
+    return tuple(zip(labels, [*edges, None], strict=True))
+
+
+def _section(document: dict[str, Any], name: str, keys: set[str], path: Path) -> dict[str, Any]:
+    section = document.get(name, {})
+    if not isinstance(section, dict):
+        raise ConfigError(f"{path}: [{name}] must be a table.")
+    for key in section:
+        if key not in keys:
+            raise ConfigError(f"{path}: {name}.{key} is not known; known are {', '.join(sorted(keys))}.")
+    return section

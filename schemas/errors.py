@@ -1,0 +1,54 @@
+"""Every error that specledger raises on purpose.
+
+SpecledgerError                 base; the command line catches it once, prints one sentence, exits with `exit_code`
+├── UsageError                  2: wrong use (bad option, missing path, bad expression)
+│   ├── ConfigError             2: a configuration or gate file that cannot be used; names key and line
+│   └── EmptyWarehouse          2: nothing has been ingested or transformed yet
+├── MissingExtra                2: an optional dependency is not installed
+├── WarehouseError              4: the warehouse cannot be read or written
+│   ├── WarehouseLocked         4: another writer holds the lock
+│   └── WarehouseTooNew         4: written by a newer specledger
+└── RejectedInput               4: records were rejected under --strict
+"""
+
+from __future__ import annotations
+
+
+class SpecledgerError(Exception):
+    """Base of all deliberate errors; the message says what, where and what to do, in one sentence."""
+
+    exit_code = 4
+
+
+class UsageError(SpecledgerError):
+    """The command was used wrongly."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """A configuration or gate file cannot be used."""
+
+
+class EmptyWarehouse(UsageError):
+    """The warehouse holds nothing to answer from."""
+
+
+class MissingExtra(UsageError):
+    """An optional dependency is needed and not installed."""
+
+
+class WarehouseError(SpecledgerError):
+    """The warehouse cannot be read or written."""
+
+
+class WarehouseLocked(WarehouseError):
+    """Another writer holds the lock of the warehouse."""
+
+
+class WarehouseTooNew(WarehouseError):
+    """The warehouse was written by a newer specledger."""
+
+
+class RejectedInput(SpecledgerError):
+    """Records were rejected and --strict was given."""

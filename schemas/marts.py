@@ -1,0 +1,359 @@
+"""The marts: what people query and reports print, one deployment and date at a time."""
+
+from __future__ import annotations
+
+from .raw import DATE, DEPLOYMENT
+from .table import Column, Table
+
+ORIGIN = Column(
+    "origin", "VARCHAR", "snapshots, requests, log_stats or iterations; origins are never added.", nullable=False
+)
+EVIDENCE = Column("evidence", "VARCHAR", "measured, derived or estimated.", nullable=False)
+LOAD_BAND = Column(
+    "load_band", "VARCHAR", "Band of requests running on the engine; 'unknown' where load is not known.", nullable=False
+)
+BAND_GRAIN = (
+    DATE,
+    DEPLOYMENT,
+    ORIGIN,
+    LOAD_BAND,
+    Column("context_band", "VARCHAR", "Band of prompt + half the output tokens; null where the origin has none."),
+    Column("task", "VARCHAR", "Task label; null where the origin has none."),
+)
+BAND_KEY = ("date", "deployment", "origin", "load_band", "context_band", "task")
+
+
+def _count(name: str, doc: str, unit: str) -> Column:
+    return Column(name, "BIGINT", doc, unit)
+
+
+def _figure(name: str, doc: str, unit: str) -> Column:
+    return Column(name, "DOUBLE", doc, unit)
+
+
+def _quantiles(name: str, doc: str) -> tuple[Column, ...]:
+    columns: list[Column] = []
+    for share in ("p50", "p95", "p99"):
+        columns += [
+            _figure(f"{name}_{share}", f"{doc}, {share}: interpolated point.", "ms"),
+            _figure(f"{name}_{share}_lower", f"{doc}, {share}: lower edge of its bucket.", "ms"),
+            _figure(f"{name}_{share}_upper", f"{doc}, {share}: upper edge of its bucket.", "ms"),
+        ]
+    return tuple(columns)
+
+
+BAND_TOTALS = Table(
+    "band_totals",
+    "mart",
+    "deployment, date, origin, load band, context band, task: the sums that the other marts divide",
+    (
+        *BAND_GRAIN,
+        *(
+            Column(name, "HUGEINT", doc, unit)
+            for name, doc, unit in (
+                ("n", "Observations.", "observations"),
+                ("duration_ns", "Observed engine time.", "ns"),
+                ("requests", "Requests that returned a first token.", "requests"),
+                ("output_tokens", "Output tokens.", "tokens"),
+                ("prompt_tokens", "Prompt tokens.", "tokens"),
+                ("cached_tokens", "Prompt tokens served from a cache.", "tokens"),
+                ("rounds", "Speculative rounds R.", "rounds"),
+                ("rounds_min", "Least R (log_stats).", "rounds"),
+                ("rounds_max", "Greatest R (log_stats).", "rounds"),
+                ("drafted", "Draft tokens D.", "tokens"),
+                ("accepted", "Accepted draft tokens C.", "tokens"),
+                ("decode_ns", "Decode time where time and tokens are known.", "ns"),
+                ("decode_tokens", "Output tokens after the first, same observations.", "tokens"),
+                ("steps", "Steps where they are known.", "steps"),
+                ("step_tokens", "Output tokens after the first, same observations.", "tokens"),
+                ("step_decode_ns", "Decode time, same observations.", "ns"),
+                ("step_rounds", "Rounds, same observations.", "rounds"),
+                ("step_accepted", "Accepted tokens, same observations.", "tokens"),
+                ("succeeded", "Requests finished well.", "requests"),
+                ("failed", "Requests failed or aborted.", "requests"),
+                ("preemptions", "Preemptions; null where the origin cannot tell.", "preemptions"),
+            )
+        ),
+    ),
+    key=BAND_KEY,
+    reads=("cells_snapshots", "cells_requests", "cells_log_stats"),
+)
+
+ACCEPTANCE = Table(
+    "acceptance",
+    "mart",
+    "deployment, date, origin, load band, context band, task",
+    (
+        *BAND_GRAIN,
+        _count("requests", "Requests that returned a first token.", "requests"),
+        _count("steps", "Steps; null where the origin cannot tell.", "steps"),
+        _count("rounds", "Speculative rounds R.", "rounds"),
+        _count("drafted", "Draft tokens D.", "tokens"),
+        _count("accepted", "Accepted draft tokens C.", "tokens"),
+        _count("output_tokens", "Output tokens N_out.", "tokens"),
+        _count("truncated", "Accepted tokens that were never returned; null where steps are not known.", "tokens"),
+        _figure("acceptance_length", "L = 1 + C / R.", "tokens"),
+        _figure("effective_length", "L_eff = (N_out - requests) / steps.", "tokens"),
+        _figure("coverage", "R / steps.", "ratio"),
+        _figure("acceptance_rate", "C / D; compare only at equal draft length.", "ratio"),
+        _figure("mean_draft_length", "D / R.", "tokens"),
+        EVIDENCE,
+    ),
+    key=BAND_KEY,
+    reads=("band_totals",),
+)
+
+POSITIONS = Table(
+    "positions",
+    "mart",
+    "deployment, date, origin, load band, context band, task, position",
+    (
+        *BAND_GRAIN,
+        Column("position", "INTEGER", "Draft position, 1-based.", nullable=False),
+        _count("rounds", "R_i, rounds that drafted at least this many tokens (R where censored).", "rounds"),
+        _count("accepted", "C_i.", "tokens"),
+        _figure("survival", "S_i = C_i / R_i (C_i / R where censored).", "ratio"),
+        _figure("conditional", "a_i = S_i / S_(i-1); null where censored.", "ratio"),
+        _figure("predicted_length", "E[L] at draft length i = 1 + Σ S_j for j up to i.", "tokens"),
+        _figure("marginal_gain", "S of the next position; beyond the last one extrapolated with its a_i.", "tokens"),
+        Column("censored", "BOOLEAN", "True where the rounds that drafted position i cannot be told.", nullable=False),
+        Column("extrapolated", "BOOLEAN", "True where marginal_gain is extrapolated.", nullable=False),
+        EVIDENCE,
+    ),
+    key=(*BAND_KEY, "position"),
+    reads=("cells_snapshots", "cells_draft_lengths", "cells_log_stats"),
+)
+
+DRAFT_LENGTHS = Table(
+    "draft_lengths",
+    "mart",
+    "deployment, date, origin, load band, draft length actually run",
+    (
+        DATE,
+        DEPLOYMENT,
+        ORIGIN,
+        LOAD_BAND,
+        Column("draft_length", "INTEGER", "Draft length; 0 for steps without a draft.", "tokens", nullable=False),
+        _count("rounds", "Rounds of that length.", "rounds"),
+        _count("accepted", "Accepted tokens of those rounds.", "tokens"),
+        _figure("acceptance_length", "1 + C / R of that length; 1 at length 0.", "tokens"),
+        _count("steps", "Steps of observations that ran at this length alone.", "steps"),
+        _figure("round_time_ms", "Step time at that length; null where no observation ran at it alone.", "ms"),
+        _figure("tpot_ms", "Decode time per output token of those observations.", "ms"),
+        EVIDENCE,
+    ),
+    key=("date", "deployment", "origin", "load_band", "draft_length"),
+    reads=("cells_draft_lengths",),
+)
+
+ROUND_TIME = Table(
+    "round_time",
+    "mart",
+    "deployment, date, origin, load band, context band, task",
+    (
+        *BAND_GRAIN,
+        _count("n", "Steps, or iterations for origin iterations.", "steps"),
+        _figure("round_time_ms", "Σ decode time / steps; iterations: mean elapsed time without prefill work.", "ms"),
+        *(
+            column
+            for share in ("p50", "p95", "p99")
+            for column in (
+                _figure(share, f"{share} of single steps: interpolated point.", "ms"),
+                _figure(f"{share}_lower", f"{share}: lower edge of its bucket.", "ms"),
+                _figure(f"{share}_upper", f"{share}: upper edge of its bucket.", "ms"),
+            )
+        ),
+        _figure("longest_ms", "Longest single step seen; null where only buckets are known.", "ms"),
+        _figure(
+            "prefill_share",
+            "Share of iteration time spent in iterations with prefill work; null for other origins.",
+            "ratio",
+        ),
+        EVIDENCE,
+    ),
+    key=BAND_KEY,
+    reads=("band_totals", "cells_snapshots", "cells_requests", "cells_iterations"),
+)
+
+LATENCY = Table(
+    "latency",
+    "mart",
+    "deployment, date, origin, load band, context band, task",
+    (
+        *BAND_GRAIN,
+        _count("requests", "Requests that returned a first token.", "requests"),
+        _count("tokens", "Output tokens after the first whose decode time is known.", "tokens"),
+        *_quantiles("ttft_ms", "Time to first token"),
+        _figure("tpot_ms", "Σ decode time / Σ (N_out - 1), token-weighted.", "ms"),
+        *_quantiles("request_tpot_ms", "Time per output token of a request"),
+        *_quantiles("itl_ms", "Stream gap"),
+        _figure("longest_pause_ms", "Longest stream gap; null where only buckets are known.", "ms"),
+        *_quantiles("e2e_ms", "End-to-end time"),
+        _figure("burstiness", "p99 stream gap / TPOT.", "ratio"),
+        EVIDENCE,
+    ),
+    key=BAND_KEY,
+    reads=("band_totals", "cells_snapshots", "cells_requests"),
+)
+
+PREEMPTION = Table(
+    "preemption",
+    "mart",
+    "deployment, date, origin, load band",
+    (
+        DATE,
+        DEPLOYMENT,
+        ORIGIN,
+        LOAD_BAND,
+        _count("requests", "Requests that returned a first token.", "requests"),
+        _count("steps", "Steps.", "steps"),
+        _count(
+            "preemptions",
+            "Preemptions; null where the origin cannot tell (silence of a log is no zero).",
+            "preemptions",
+        ),
+        _figure("per_1k_requests", "Preemptions per 1,000 requests.", "1/1000"),
+        _figure("per_1k_steps", "Preemptions per 1,000 steps.", "1/1000"),
+        _figure("kv_usage_mean", "Mean share of KV cache in use.", "ratio"),
+        _figure("kv_usage_p95", "p95 of the share of KV cache in use, to 0.001.", "ratio"),
+        _figure("kv_usage_max", "Greatest share of KV cache in use.", "ratio"),
+        _figure("waiting_mean", "Mean requests waiting.", "requests"),
+        _figure("waiting_max", "Most requests waiting.", "requests"),
+        _count(
+            "recomputed_tokens", "Decode positions computed again after a resume, where iterations show them.", "tokens"
+        ),
+        EVIDENCE,
+    ),
+    key=("date", "deployment", "origin", "load_band"),
+    reads=("cells_snapshots", "cells_log_stats", "cells_requests"),
+)
+
+CAPACITY = Table(
+    "capacity",
+    "mart",
+    "deployment, date, origin, load band",
+    (
+        DATE,
+        DEPLOYMENT,
+        ORIGIN,
+        LOAD_BAND,
+        _figure("seconds", "Engine seconds observed.", "s"),
+        _count("kv_tokens", "KV cache size of the deployment.", "tokens"),
+        _figure("candidate_kv_share", "Running x D / R as a share of KV capacity; an estimate.", "ratio"),
+        _figure("output_tps", "Output tokens per engine second.", "tokens/s"),
+        _figure("prompt_tps", "Prompt tokens per engine second.", "tokens/s"),
+        _count("succeeded", "Requests finished well.", "requests"),
+        _count("failed", "Requests failed or aborted.", "requests"),
+        _figure(
+            "goodput_tps", "Output tokens per second from requests within every limit; null without limits.", "tokens/s"
+        ),
+        _figure("gpus", "GPUs of one engine: label gpus, else TP x PP; null when neither is known.", "GPUs"),
+        Column("gpus_from", "VARCHAR", "label or parallel sizes (derived)."),
+        _figure("gpu_s_per_1k_tokens", "GPU-seconds per 1,000 output tokens.", "GPU s"),
+        _figure(
+            "gpu_s_per_1k_qualified_tokens",
+            "GPU-seconds per 1,000 tokens within every limit; null without limits.",
+            "GPU s",
+        ),
+        EVIDENCE,
+    ),
+    key=("date", "deployment", "origin", "load_band"),
+    reads=("band_totals", "cells_snapshots", "cells_requests", "deployments"),
+)
+
+LEDGER = Table(
+    "ledger",
+    "mart",
+    "deployment, date, origin, load band ('all' for the pooled row), context band",
+    (
+        DATE,
+        DEPLOYMENT,
+        ORIGIN,
+        LOAD_BAND,
+        Column(
+            "context_band",
+            "VARCHAR",
+            "Band of prompt + half the output tokens; null where the origin has none, and in pooled rows.",
+        ),
+        _count("steps", "Steps.", "steps"),
+        _count("tokens", "Output tokens after the first.", "tokens"),
+        _figure("t0_ms", "TPOT without speculation at the same model, quantization, load and context band.", "ms"),
+        Column("t0_origin", "VARCHAR", "same_date, other_date, zero_length or model; null without T0."),
+        Column("t0_deployments", "VARCHAR[]", "Deployments that T0 was taken from."),
+        Column("t0_date", "DATE", "Date that T0 was taken from."),
+        _figure("round_time_ms", "T_round = Σ decode time / steps.", "ms"),
+        _figure("acceptance_length", "L = 1 + C / R.", "tokens"),
+        _figure("effective_length", "L_eff = (N_out - requests) / steps.", "tokens"),
+        _figure("coverage", "R / steps.", "ratio"),
+        _figure("tpot_ms", "T_round / L_eff.", "ms"),
+        _figure("speedup", "S = T0 / TPOT; pooled: Σ tokens x T0(band) / Σ decode time.", "ratio"),
+        _figure("break_even_length", "T_round / T0.", "tokens"),
+        _figure(
+            "break_even_acceptance", "Equal a_i at which S = 1; 0 where T_round <= T0, null where none exists.", "ratio"
+        ),
+        _figure("draft_limit", "Draft length K used for the break-even: mean D / R rounded up.", "tokens"),
+        Column(
+            "beyond_reach",
+            "BOOLEAN",
+            "True where break-even length exceeds 1 + coverage x K: no acceptance could pay here.",
+        ),
+        _figure(
+            "token_share",
+            "Share of the deployment's tokens in bands that have T0 (pooled rows), or of this band.",
+            "ratio",
+        ),
+        EVIDENCE,
+    ),
+    key=("date", "deployment", "origin", "load_band", "context_band"),
+    reads=("band_totals", "cells_draft_lengths", "deployments"),
+)
+
+LOAD_MIX = Table(
+    "load_mix",
+    "mart",
+    "deployment, date, origin, load band, context band, task",
+    (
+        *BAND_GRAIN,
+        _figure("token_share", "Share of output tokens after the first.", "ratio"),
+        _figure("step_share", "Share of steps.", "ratio"),
+        _figure("seconds", "Engine seconds observed in the band; decode seconds for origin requests.", "s"),
+        EVIDENCE,
+    ),
+    key=BAND_KEY,
+    reads=("band_totals",),
+)
+
+RECONCILIATION = Table(
+    "reconciliation",
+    "mart",
+    "deployment, date, instance, engine, check",
+    (
+        DATE,
+        DEPLOYMENT,
+        Column("instance", "VARCHAR", "Instance checked; null for the whole deployment."),
+        Column("engine", "INTEGER", "Engine checked; null for the whole instance."),
+        Column("check_name", "VARCHAR", "What must hold, for example positions_add_up.", nullable=False),
+        Column("origin", "VARCHAR", "Origins compared, for example snapshots, or requests/snapshots.", nullable=False),
+        _figure("expected", "What the identity asks for.", "as checked"),
+        _figure("found", "What the data hold.", "as checked"),
+        _figure("difference", "found - expected.", "as checked"),
+        Column("verdict", "VARCHAR", "ok, fail or no_data.", nullable=False),
+        Column("detail", "VARCHAR", "What the difference means, in words; null where nothing is to be said."),
+    ),
+    key=("date", "deployment", "instance", "engine", "check_name", "origin"),
+    reads=("cells_snapshots", "cells_requests", "cells_log_stats", "cells_iterations", "run_totals"),
+)
+
+MART_TABLES: tuple[Table, ...] = (
+    BAND_TOTALS,
+    ACCEPTANCE,
+    POSITIONS,
+    DRAFT_LENGTHS,
+    ROUND_TIME,
+    LATENCY,
+    PREEMPTION,
+    CAPACITY,
+    LEDGER,
+    LOAD_MIX,
+    RECONCILIATION,
+)

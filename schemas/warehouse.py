@@ -1,0 +1,155 @@
+"""Where each table lies in a warehouse, how a file is published, and how DuckDB sees it all.
+
+Layout: ``<root>/<table>/date=YYYY-MM-DD/deployment=<name, percent-encoded>/<file>.parquet``. A data file is written
+aside under ``<root>/_tmp`` and published by one rename, so a reader never sees half a file.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import urllib.parse
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import TABLES
+from .errors import EmptyWarehouse, UsageError, WarehouseError
+from .table import Table, literal, quote
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+DATABASE = "specledger.duckdb"
+ROW_GROUP_ROWS = 122_880
+"""DuckDB's own row-group size: one scan task a group."""
+COMPRESSION_LEVEL = 3
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One Parquet file of a table."""
+
+    table: str
+    date: dt.date
+    deployment: str
+    path: Path
+    size: int
+
+
+def encode(value: str) -> str:
+    """A partition value as one safe path segment."""
+    return urllib.parse.quote(value, safe="") or "%00"
+
+
+def decode(segment: str) -> str:
+    """The partition value of a path segment."""
+    return "" if segment == "%00" else urllib.parse.unquote(segment)
+
+
+class Warehouse:
+    """A directory of hive-partitioned Parquet tables."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root)
+
+    def require(self) -> Warehouse:
+        """This warehouse, if something was ingested into it; EmptyWarehouse otherwise."""
+        if not any((self.root / name).is_dir() for name in TABLES):
+            raise EmptyWarehouse(f"The warehouse {self.root} is empty: ingest something into it first.")
+        return self
+
+    def partition(self, table: Table, date: dt.date, deployment: str) -> Path:
+        """The folder of one partition of one table."""
+        return self.root / table.name / f"date={date.isoformat()}" / f"deployment={encode(deployment)}"
+
+    def files(self, table: Table, *, date: dt.date | None = None, deployment: str | None = None) -> list[DataFile]:
+        """The published files of a table, by path; restricted to one date or deployment if given."""
+        day = "date=*" if date is None else f"date={date.isoformat()}"
+        name = "deployment=*" if deployment is None else f"deployment={encode(deployment)}"
+        found = []
+        for path in sorted((self.root / table.name).glob(f"{day}/{_escape_glob(name)}/*.parquet")):
+            found.append(
+                DataFile(
+                    table.name,
+                    dt.date.fromisoformat(path.parent.parent.name.removeprefix("date=")),
+                    decode(path.parent.name.removeprefix("deployment=")),
+                    path,
+                    path.stat().st_size,
+                )
+            )
+        return found
+
+    def write(self, table: Table, date: dt.date, deployment: str, name: str, rows: pa.Table, **metadata: str) -> Path:
+        """Publish rows as ``<partition>/<name>.parquet`` in one step, replacing a file of that name.
+
+        ``rows`` must have the Arrow schema of the table; ``metadata`` goes into the file's footer.
+        """
+        import pyarrow.parquet as pq
+
+        schema = table.arrow_schema()
+        if not rows.schema.equals(schema, check_metadata=False):
+            rows = rows.select(schema.names).cast(schema)
+        rows = rows.replace_schema_metadata({f"specledger.{key}": value for key, value in metadata.items()})
+        target = self.partition(table, date, deployment) / f"{name}.parquet"
+        try:
+            aside = self.aside()
+            pq.write_table(
+                rows, aside, compression="zstd", compression_level=COMPRESSION_LEVEL, row_group_size=ROW_GROUP_ROWS
+            )
+            self.publish(aside, target)
+        except OSError as error:
+            raise WarehouseError(f"Cannot write {target}: {error.strerror or error}; nothing was published.") from error
+        return target
+
+    def aside(self, suffix: str = ".parquet") -> Path:
+        """A fresh path under the warehouse, on the same file system, that no reader looks at."""
+        folder = self.root / "_tmp"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder / f"{uuid.uuid4().hex}{suffix}"
+
+    def publish(self, aside: Path, target: Path) -> None:
+        """Move a finished file to its place in one atomic step."""
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.replace(aside, target)
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A DuckDB connection in memory with a view for every declared table; empty tables are empty views."""
+        import duckdb
+
+        connection = duckdb.connect()
+        for table in TABLES.values():
+            connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {self.select(table)}")
+        return connection
+
+    def select(self, table: Table) -> str:
+        """A SELECT over all files of a table with exactly the declared columns."""
+        if not self.files(table):
+            return table.empty_select()
+        return scan(table, [str((self.root / table.name).resolve() / "*" / "*" / "*.parquet")])
+
+
+def scan(table: Table, paths: list[str]) -> str:
+    """A SELECT over Parquet files of a table with exactly the declared columns, missing ones as null."""
+    listed = ", ".join(literal(path) for path in paths)
+    wide = [column.name for column in table.columns if column.type == "HUGEINT"]
+    replace = (
+        f" REPLACE ({', '.join(f'CAST({quote(name)} AS HUGEINT) AS {quote(name)}' for name in wide)})" if wide else ""
+    )
+    return (
+        f"{table.empty_select()} UNION ALL BY NAME SELECT *{replace} FROM read_parquet([{listed}], "
+        "hive_partitioning = true, hive_types = {'date': DATE, 'deployment': VARCHAR}, union_by_name = true)"
+    )
+
+
+def check_deployment(name: str) -> str:
+    """The deployment name if it can be used; UsageError otherwise."""
+    if not name or len(name) > 200 or any(ord(character) < 32 for character in name):
+        raise UsageError(f"The deployment name {name[:60]!r} cannot be used: give 1 to 200 printable characters.")
+    return name
+
+
+def _escape_glob(text: str) -> str:
+    return "".join(f"[{character}]" if character in "[?" else character for character in text)
