@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import tomllib
@@ -118,7 +119,7 @@ def _context_bands(edges: Any, path: Path) -> tuple[tuple[str, int | None], ...]
     whole = isinstance(edges, list) and all(isinstance(edge, int) and not isinstance(edge, bool) for edge in edges)
     if not whole or not edges or sorted(set(edges)) != edges or edges[0] <= 0:
         raise ConfigError(f"{path}: bands.context must be rising token counts such as [1000, 4000, 16000].")
-    labels = [f"<{edges[0]}", *(f"{low}-{high}" for low, high in zip(edges, edges[1:], strict=False)), f"{edges[-1]}+"]
+    labels = [f"<{edges[0]}", *(f"{low}-{high}" for low, high in itertools.pairwise(edges)), f"{edges[-1]}+"]
     return tuple(zip(labels, [*edges, None], strict=True))
 
 

@@ -69,18 +69,16 @@ class Warehouse:
         """The published files of a table, by path; restricted to one date or deployment if given."""
         day = "date=*" if date is None else f"date={date.isoformat()}"
         name = "deployment=*" if deployment is None else f"deployment={encode(deployment)}"
-        found = []
-        for path in sorted((self.root / table.name).glob(f"{day}/{_escape_glob(name)}/*.parquet")):
-            found.append(
-                DataFile(
-                    table.name,
-                    dt.date.fromisoformat(path.parent.parent.name.removeprefix("date=")),
-                    decode(path.parent.name.removeprefix("deployment=")),
-                    path,
-                    path.stat().st_size,
-                )
+        return [
+            DataFile(
+                table.name,
+                dt.date.fromisoformat(path.parent.parent.name.removeprefix("date=")),
+                decode(path.parent.name.removeprefix("deployment=")),
+                path,
+                path.stat().st_size,
             )
-        return found
+            for path in sorted((self.root / table.name).glob(f"{day}/{_escape_glob(name)}/*.parquet"))
+        ]
 
     def write(self, table: Table, date: dt.date, deployment: str, name: str, rows: pa.Table, **metadata: str) -> Path:
         """Publish rows as ``<partition>/<name>.parquet`` in one step, replacing a file of that name.
@@ -113,7 +111,7 @@ class Warehouse:
     def publish(self, aside: Path, target: Path) -> None:
         """Move a finished file to its place in one atomic step."""
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.replace(aside, target)
+        aside.replace(target)
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection in memory with a view for every declared table; empty tables are empty views."""

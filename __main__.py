@@ -1,0 +1,154 @@
+"""The command line: finds a command, loads its room only when it is used, and turns every error into one sentence."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from . import __version__, logs
+from .schemas.errors import SpecledgerError
+
+PROGRAM = "specledger"
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo.commands:demo", "Run the whole pipeline on bundled real logs, ending in a report."),
+    "ingest": ("ingest.commands:ingest", "Read scrapes, logs and client exports into the warehouse."),
+    "scrape": ("ingest.scrape_command:scrape", "Collect /metrics of many servers into files that ingest reads."),
+    "transform": ("transforms.commands:transform", "Compute cells and marts of what changed."),
+    "check": ("transforms.check_command:check", "Show data quality and reconciliation."),
+    "report": ("reports.commands:report", "Compare a candidate with a baseline and judge the gates."),
+    "chart": ("reports.chart_command:chart", "Draw one chart as PNG or SVG."),
+    "sql": ("transforms.commands:sql", "Ask the warehouse a question in SQL."),
+}
+"""Where each command lives (module inside the package, function) and its line in ``--help``, in order of use."""
+
+EXIT_USAGE = 2
+EXIT_FAILED = 4
+EXIT_INTERRUPTED = 130
+EXIT_READER_GONE = 141
+
+
+class _ReaderGone(Exception):
+    """Whoever read our output has closed it: there is nobody left to tell."""
+
+
+def _log_format(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None or context.parent is None:
+        logs.configure(value or "text")
+
+
+LOG_FORMAT = click.Option(
+    ["--log-format"],
+    type=click.Choice(["text", "json"]),
+    expose_value=False,
+    is_eager=True,
+    callback=_log_format,
+    help="How the program's own log is written to standard error.  [default: text]",
+)
+"""Accepted before and after the name of a command."""
+
+
+class LazyGroup(click.Group):
+    """The group of all commands: imports a command's module when the command is used, and ends every run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, function = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), function)
+        if LOG_FORMAT not in command.params:
+            command.params.append(LOG_FORMAT)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, sentence) for name, (_, sentence) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise _ReaderGone from error
+        return result
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = PROGRAM,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        run = super().main
+        code = _run(lambda: run(args, prog_name, complete_var, standalone_mode=False, **extra))
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+def _run(command: Callable[[], Any]) -> int:
+    """The exit code of a command; what went wrong is said in one sentence on standard error."""
+    log = logging.getLogger(logs.ROOT)
+    try:
+        result = command()
+    except _ReaderGone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_READER_GONE
+    except (SpecledgerError, click.ClickException, click.Abort, OSError) as error:
+        sentence, code = _explain(error)
+        log.error(sentence)
+        return code
+    except Exception:
+        # Exit code 1 says that a gate failed, so a crash must not end with Python's own 1.
+        log.exception("This is a fault in specledger, please report it:")
+        return EXIT_FAILED
+    return result if isinstance(result, int) else 0
+
+
+def _explain(error: SpecledgerError | click.ClickException | click.Abort | OSError) -> tuple[str, int]:
+    """What to say of an error, and the exit code it ends with."""
+    if isinstance(error, SpecledgerError):
+        return str(error), error.exit_code
+    if isinstance(error, click.ClickException):
+        return _usage(error), EXIT_USAGE
+    if isinstance(error, click.Abort):
+        return "Interrupted.", EXIT_INTERRUPTED
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}.", EXIT_FAILED
+
+
+def _usage(error: click.ClickException) -> str:
+    message = error.format_message()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None or isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return message
+    return f"{message} See '{context.command_path} --help'."
+
+
+@click.group(
+    cls=LazyGroup,
+    params=[LOG_FORMAT],
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
+def cli() -> None:
+    """An honest ledger of speculative decoding, from what vLLM servers already emit."""
+
+
+def main() -> None:
+    """Run the command line; ends the process with the exit code of the command."""
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

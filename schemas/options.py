@@ -1,0 +1,26 @@
+"""Command-line options that mean the same in every room."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+warehouse_option = click.option(
+    "--warehouse",
+    envvar="SPECLEDGER_WAREHOUSE",
+    default="warehouse",
+    show_default="./warehouse",
+    show_envvar=True,
+    metavar="DIR",
+    help="Where the Parquet tables are.",
+)
+"""Passes ``warehouse: str``, a folder or an object-store prefix."""
+
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="TOML file with [bands] and [goodput] settings.",
+)
+"""Passes ``config: Path | None``, for ``schemas.config.load_settings``."""
