@@ -1,12 +1,14 @@
 """What a reader of one input format gets and gives: the contract between the formats and the rest of ingest.
 
 A format module has a function ``read(stream, context, sink)``. It takes bytes, gives frames, and does no other I/O.
+Where inputs of a format are many and small it also has ``read_many(inputs, sink)`` (see BatchReader), which the rest of
+ingest prefers. Where a format is fetched from a server its module has ``read_url(url, context, sink)`` (see UrlReader).
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Protocol
 
@@ -21,6 +23,7 @@ class InputContext:
     """Path or URL, as it is stored in the column ``source``."""
     deployment: str
     instance: str
+    """Server the rows belong to where the input does not name it; the deployment's name unless given."""
     modified_at: dt.datetime
     """Last change of the input, naive UTC."""
     named_at: dt.datetime | None = None
@@ -33,6 +36,8 @@ class InputContext:
     """Decompressed byte at which the stream starts: the end of what an earlier ingest read."""
     resume: Mapping[str, Any] = field(default_factory=dict)
     """What the reader returned when it stopped at ``offset``."""
+    instance_given: bool = False
+    """Whether ``instance`` was given by the user: it then stands above what the input calls its server."""
     settled: bool = True
     """True when the input has stopped growing: an unterminated last line is then a reject, else it waits."""
 
@@ -66,3 +71,44 @@ class Reader(Protocol):
     """A format's ``read`` function."""
 
     def __call__(self, stream: BinaryIO, context: InputContext, sink: Sink) -> Progress: ...
+
+
+@dataclass(frozen=True)
+class Input:
+    """One opened input of a batch."""
+
+    stream: BinaryIO
+    context: InputContext
+
+
+class BatchSink(Protocol):
+    """A sink for a batch: it is told of every row and reject which input it came from, by position in the batch."""
+
+    def rows(self, table: str, frame: pl.DataFrame) -> None:
+        """Rows as for Sink.rows, each one record, with one column more: ``input`` (UInt32), the position of its input."""
+
+    def reject(self, position: int, byte_offset: int | None, reason: str, text: str | bytes, records: int = 1) -> None:
+        """As Sink.reject, for the input at ``position``."""
+
+    def note(self, message: str) -> None:
+        """As Sink.note."""
+
+
+class BatchReader(Protocol):
+    """A format's ``read_many`` function.
+
+    Inputs are taken one after the other, each stream to its end, so they may be opened lazily; what was read is kept
+    in bounded memory. One Progress for each input, in order.
+    """
+
+    def __call__(self, inputs: Iterable[Input], sink: BatchSink) -> list[Progress]: ...
+
+
+class UrlReader(Protocol):
+    """A format's ``read_url`` function: fetches and reads; SpecledgerError where the server cannot be asked.
+
+    ``context.source`` is the URL without credentials. The Progress has how far in time the read went: its ``resume``
+    lets a later read of the same URL go on there.
+    """
+
+    def __call__(self, url: str, context: InputContext, sink: Sink) -> Progress: ...
