@@ -24,6 +24,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("transforms.check_command:check", "Show data quality and reconciliation."),
     "report": ("reports.commands:report", "Compare a candidate with a baseline and judge the gates."),
     "chart": ("reports.chart_command:chart", "Draw one chart as PNG or SVG."),
+    "estimate": (
+        "reports.estimate_command:estimate_command",
+        "Estimate what speculation gains from given numbers, no logs needed.",
+    ),
     "sql": ("transforms.commands:sql", "Ask the warehouse a question in SQL."),
 }
 """Where each command lives (module inside the package, function) and its line in ``--help``, in order of use."""
