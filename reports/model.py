@@ -106,7 +106,7 @@ class Evidence:
     units: int = 0
     strata: int = 0
     nights: int = 0
-    bounds: tuple[float, float] | None = None
+    bounds: tuple[float, float | None] | None = None
     """Quantiles: the interval of this side alone; from server buckets at least [lower edge, upper edge]."""
 
 
@@ -125,8 +125,8 @@ class GateResult:
     """At the baseline's weights where the figure is a ratio or quantile over strata."""
     change: float | None
     """Relative to the baseline; candidate - baseline for kind difference; None for kind limit."""
-    interval: tuple[float, float] | None
-    """95 % interval of the change; of the candidate's figure for kind limit."""
+    interval: tuple[float, float | None] | None
+    """95 % interval of the change; of the candidate's figure for kind limit; an upper end of None is unbounded."""
     tolerance: float | None
     """Largest change (or limit) that is accepted; its sign is that of the bad side."""
     kind: ToleranceKind
