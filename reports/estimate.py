@@ -195,6 +195,7 @@ def checklist(
                 "{:.1f} requests run", "Speculate less, or not at all, at that load."),
         _answer(f"Is acceptance above {GOOD_ACCEPTANCE}?", equal, lambda x: x > GOOD_ACCEPTANCE,
                 "equal acceptance {:.3f}", "Look for a draft that fits the target and the traffic better."),
+        _break_even(equal, best),
         _answer(f"Does the draft cost less than {CHEAP_DRAFT} of an ordinary step?", draft, lambda x: x < CHEAP_DRAFT,
                 "draft / T0 = {:.2f}", "Try a smaller draft, fewer candidates or a model-free method."),
         _answer(f"Are outputs longer than {LONG_OUTPUT} tokens?", facts.output_tokens, lambda x: x > LONG_OUTPUT,
@@ -205,6 +206,19 @@ def checklist(
         _answer(f"Is the speedup at least {WORTH_IT}?", best.speedup, lambda x: x >= WORTH_IT,
                 "speedup {:.2f}", "The gain may not be worth the complexity."),
     )  # fmt: skip
+
+
+def _break_even(equal: float | None, best: Row) -> Answer:
+    question = "Is acceptance above its break-even?"
+    if_not = "The round costs more than the tokens it commits: shorten the draft or turn speculation off."
+    if equal is None or best.break_even_length is None:
+        return Answer(question, None, "not known", if_not)
+    needed = best.break_even_acceptance
+    if needed is None:
+        return Answer(
+            question, False, f"no acceptance pays: {best.break_even_length:.3f} tokens a round needed", if_not
+        )
+    return Answer(question, equal > needed, f"equal acceptance {equal:.3f} against {needed:.3f} needed", if_not)
 
 
 def _answer(question: str, value: float | None, holds: Callable[[float], bool], wording: str, if_not: str) -> Answer:

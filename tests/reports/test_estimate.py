@@ -106,7 +106,7 @@ def test_the_command_prints_one_json_object() -> None:
         answer
     )
     assert len(answer["table"]) == 1
-    assert answer["checklist"][3] == {
+    assert answer["checklist"][4] == {
         "question": "Does the draft cost less than 0.5 of an ordinary step?",
         "holds": True,
         "found": "draft / T0 = 0.48",
@@ -129,4 +129,10 @@ def test_the_table_marks_the_best_length() -> None:
     result = CliRunner().invoke(
         estimate_command, ["--acceptance", "0.8", "--t0", "10", "--round-time", "1=10.8,4=14.4,8=22"]
     )
-    assert [line for line in result.output.splitlines() if "best" in line][0].split()[0] == "4"
+    assert next(line for line in result.output.splitlines() if "← best" in line).split()[0] == "4"
+
+
+def test_the_checklist_compares_acceptance_with_its_break_even() -> None:
+    costly = estimate([0.3], [4], 10.0, {4: RoundTime(60.0)})
+    answer = next(answer for answer in costly.checklist if "break-even" in answer.question)
+    assert (answer.holds, answer.found) == (False, "no acceptance pays: 6.000 tokens a round needed")
