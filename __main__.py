@@ -140,6 +140,7 @@ def _usage(error: click.ClickException) -> str:
 
 
 @click.group(
+    PROGRAM,
     cls=LazyGroup,
     params=[LOG_FORMAT],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

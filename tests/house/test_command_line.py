@@ -1,0 +1,209 @@
+"""How every command starts and ends: lazily, in one sentence, with the exit code that was promised."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from specledger import __main__ as program
+from specledger import __version__
+from specledger.schemas import errors
+from tests.command_line import CommandLine
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(program.cli, [str(argument) for argument in arguments])
+
+
+def assert_one_sentence(result: Result, exit_code: int, *words: str) -> None:
+    assert (result.exit_code, result.stdout) == (exit_code, "")
+    (line,) = result.stderr.splitlines()
+    assert line.endswith(".")
+    for word in words:
+        assert word in line
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """``command(function)`` makes the function the command ``try``."""
+
+    def install(function: Callable[[], object]) -> None:
+        module = ModuleType("specledger.attempt")
+        module.run = click.command("try")(function)  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setitem(program.COMMANDS, "try", ("attempt:run", "Try something."))
+
+    return install
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    def function() -> None:
+        raise error
+
+    return function
+
+
+@pytest.mark.parametrize("name", program.COMMANDS)
+def test_the_line_in_the_help_is_the_first_line_of_the_commands_own_help(name: str) -> None:
+    context = click.Context(program.cli)
+    loaded = program.cli.get_command(context, name)
+    assert loaded is not None
+    assert (loaded.help or "").split("\n\n")[0].replace("\n", " ") == program.COMMANDS[name][1]
+    assert loaded.name == name
+
+
+@pytest.mark.parametrize("name", program.COMMANDS)
+def test_every_command_has_help_and_every_option_a_sentence(name: str) -> None:
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    loaded = program.cli.get_command(click.Context(program.cli), name)
+    assert loaded is not None
+    for parameter in loaded.params:
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            assert parameter.help, f"{name} {parameter.opts[0]} has no help"
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom specledger.__main__ import cli\n"
+        "cli(['--help'], standalone_mode=False)\ncli(['--version'], standalone_mode=False)\n"
+        "heavy = {'altair', 'duckdb', 'numpy', 'polars', 'pyarrow', 'scipy', 'jinja2', 'zstandard'}\n"
+        "sys.exit(', '.join(sorted(heavy & sys.modules.keys())) or 0)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_version_is_the_packages() -> None:
+    assert run("--version").stdout == f"specledger {__version__}\n"
+
+
+def test_the_package_runs_as_a_module() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    call = [sys.executable, "-m", "specledger", "--version"]
+    result = subprocess.run(call, check=True, capture_output=True, text=True, env=environment)
+    assert result.stdout == f"specledger {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nonsense"], ["'nonsense'", "specledger --help"]),
+        (["--nonsense"], ["--nonsense", "specledger --help"]),
+        (["--log-format", "xml", "sql"], ["--log-format", "'xml'"]),
+        (["report", "--nonsense"], ["--nonsense", "specledger report --help"]),
+        (["ingest"], ["specledger ingest --help"]),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_exit_code_2(arguments: list[str], words: list[str]) -> None:
+    assert_one_sentence(run(*arguments), 2, *words)
+
+
+def test_no_command_at_all_shows_the_help_and_exit_code_2() -> None:
+    result = run()
+    assert result.exit_code == 2
+    assert "Commands:" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        (errors.UsageError("This is wrong."), 2),
+        (errors.ConfigError("This is wrong."), 2),
+        (errors.EmptyWarehouse("This is wrong."), 2),
+        (errors.MissingExtra("This is wrong."), 2),
+        (errors.WarehouseError("This is wrong."), 4),
+        (errors.WarehouseLocked("This is wrong."), 4),
+        (errors.RejectedInput("This is wrong."), 4),
+        (click.UsageError("This is wrong."), 2),
+        (OSError("This is wrong"), 4),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_deliberate_error_is_its_own_sentence(
+    command: Callable[[Callable[[], object]], None], error: Exception, exit_code: int
+) -> None:
+    command(raising(error))
+    assert_one_sentence(run("try"), exit_code, "This is wrong.")
+
+
+def test_a_failed_read_names_the_file(command: Callable[[Callable[[], object]], None], tmp_path: Path) -> None:
+    command((tmp_path / "gone").read_text)
+    assert_one_sentence(run("try"), 4, str(tmp_path / "gone"), "No such file")
+
+
+def test_an_interrupt_ends_with_130(command: Callable[[Callable[[], object]], None]) -> None:
+    command(raising(KeyboardInterrupt()))
+    result = run("try")
+    assert result.exit_code == 130
+    assert result.stderr.strip() == "Interrupted."
+
+
+def test_a_reader_that_goes_away_is_nobody_to_complain_to(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    code = (
+        "import sys, types, click\nfrom specledger import __main__ as program\n"
+        "module = types.ModuleType('specledger.attempt')\n"
+        "module.run = click.command('try')(lambda: print('x' * 1_000_000))\n"
+        "sys.modules[module.__name__] = module\n"
+        "program.COMMANDS['try'] = ('attempt:run', '')\nprogram.cli(['try'])"
+    )
+    call = [sys.executable, "-c", code]
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        complaint = process.stderr.read()
+    assert (process.returncode, complaint) == (141, b"")
+
+
+def test_a_crash_is_never_taken_for_a_failed_gate(command: Callable[[Callable[[], object]], None]) -> None:
+    command(raising(ZeroDivisionError("a fault")))
+    result = run("try")
+    assert result.exit_code == 4
+    assert "please report" in result.stderr
+
+
+def test_a_command_chooses_its_exit_code(command: Callable[[Callable[[], object]], None]) -> None:
+    command(lambda: click.get_current_context().exit(3))
+    assert run("try").exit_code == 3
+
+
+@pytest.mark.parametrize("arguments", [["--log-format", "json", "try"], ["try", "--log-format", "json"]])
+def test_errors_are_json_for_collectors(command: Callable[[Callable[[], object]], None], arguments: list[str]) -> None:
+    command(raising(errors.UsageError('Say "when".')))
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert json.loads(result.stderr) | {"time": ""} == {
+        "time": "", "level": "error", "logger": "specledger", "message": 'Say "when".',
+    }  # fmt: skip
+
+
+def test_a_missing_input_is_wrong_use(cli: CommandLine, tmp_path: Path) -> None:
+    missing = tmp_path / "missing.log"
+    assert_one_sentence(cli.run("ingest", missing, "--deployment", "d"), 2, str(missing))
+    assert not cli.warehouse.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["transform"],
+        ["check"],
+        ["sql", "SELECT 1"],
+        ["report", "--baseline", "true", "--candidate", "true", "--out", "unused"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_an_empty_warehouse_is_wrong_use(cli: CommandLine, arguments: list[str]) -> None:
+    assert_one_sentence(cli.run(*arguments), 2, str(cli.warehouse), "ingest")
