@@ -79,6 +79,33 @@ BAND_TOTALS = Table(
     reads=("cells_snapshots", "cells_requests", "cells_log_stats"),
 )
 
+DEPLOYMENT_DAYS = Table(
+    "deployment_days",
+    "mart",
+    "deployment, date: what was served and with which means, as start-up records, labels and the data of the day tell",
+    (
+        DATE,
+        DEPLOYMENT,
+        Column("model", "VARCHAR", "Target model of the start-up records in force; null without, or where they differ."),
+        Column("served_model_name", "VARCHAR", "Model name that metrics and responses show; null where several were served."),
+        Column("quantization", "VARCHAR", "Target quantization of the start-up records, none included; null without, or where they differ."),
+        Column("quantization_label", "VARCHAR", "Label quant, in lower case; null where none was given."),
+        Column("dtype", "VARCHAR", "Data type of the start-up records; null without, or where they differ."),
+        Column("tensor_parallel", "INTEGER", "Tensor-parallel size; null where not known.", "GPUs"),
+        Column("pipeline_parallel", "INTEGER", "Pipeline-parallel size; null where not known.", "GPUs"),
+        Column("speculative", "BOOLEAN", "Whether rounds were run or configured; null where nothing tells."),
+        Column("draft_limit", "INTEGER", "Greatest configured draft length K; 0 without speculation; null where not known.", "tokens"),
+        Column("instances", "BIGINT", "Instances with data on the day.", "instances"),
+        Column("engines", "BIGINT", "Engines with data on the day.", "engines"),
+        Column("kv_tokens_per_engine", "DOUBLE", "Mean KV cache size of the engines whose size is known.", "tokens"),
+        Column("kv_tokens", "BIGINT", "KV cache size of all engines; null where that of one is not known.", "tokens"),
+        _figure("gpus_per_engine", "Label gpus (GPUs of one instance) over its engines, else TP x PP; null when neither is known.", "GPUs"),
+        Column("gpus_from", "VARCHAR", "label, or parallel sizes (derived); null without."),
+    ),
+    key=("date", "deployment"),
+    reads=("deployments", "snapshots", "requests", "cells_snapshots", "cells_requests", "cells_log_stats", "cells_iterations"),
+)
+
 ACCEPTANCE = Table(
     "acceptance",
     "mart",
@@ -346,6 +373,7 @@ RECONCILIATION = Table(
 
 MART_TABLES: tuple[Table, ...] = (
     BAND_TOTALS,
+    DEPLOYMENT_DAYS,
     ACCEPTANCE,
     POSITIONS,
     DRAFT_LENGTHS,

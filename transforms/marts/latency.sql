@@ -1,0 +1,283 @@
+WITH server_histograms AS (
+    SELECT date, deployment, origin, load, 'ttft_ms' AS figure, ttft.le AS edges, ttft.n AS counts
+    FROM cells_snapshots
+    UNION ALL
+    SELECT date, deployment, origin, load, 'request_tpot_ms' AS figure, request_tpot.le AS edges, request_tpot.n AS counts
+    FROM cells_snapshots
+    UNION ALL
+    SELECT date, deployment, origin, load, 'itl_ms' AS figure, itl.le AS edges, itl.n AS counts
+    FROM cells_snapshots
+    UNION ALL
+    SELECT date, deployment, origin, load, 'e2e_ms' AS figure, e2e.le AS edges, e2e.n AS counts
+    FROM cells_snapshots
+),
+
+server_counts AS (
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band(load) AS load_band,
+        figure,
+        edges,
+        unnest(edges) AS edge,
+        unnest(counts) AS n
+    FROM server_histograms
+    WHERE list_sum(counts) > 0
+),
+
+edge_sums AS (
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band,
+        figure,
+        edges,
+        edge,
+        sum(n) AS n
+    FROM server_counts
+    GROUP BY ALL
+),
+
+cumulated AS (
+    SELECT
+        *,
+        sum(n) OVER (
+            PARTITION BY date, deployment, origin, load_band, figure, edges ORDER BY edge
+        ) AS cumulative
+    FROM edge_sums
+),
+
+edge_sets AS (
+    SELECT date, deployment, origin, load_band, figure, count(DISTINCT edges) AS edge_lists
+    FROM edge_sums
+    GROUP BY ALL
+),
+
+-- Counts up to an edge that every server has are exact and add up, whatever edges lie between.
+common_edges AS (
+    SELECT date, deployment, origin, load_band, figure, edge, sum(cumulative) AS cumulative
+    FROM cumulated
+    INNER JOIN edge_sets USING (date, deployment, origin, load_band, figure)
+    GROUP BY ALL
+    HAVING count(*) = any_value(edge_lists)
+),
+
+server_buckets AS (
+    SELECT
+        *,
+        cumulative - lag(cumulative, 1, 0) OVER (
+            PARTITION BY date, deployment, origin, load_band, figure ORDER BY edge
+        ) AS n
+    FROM common_edges
+),
+
+-- Edges are in seconds.
+server_quantiles AS (
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band,
+        figure,
+        list(1e3 * edge ORDER BY edge) AS edges,
+        list(n ORDER BY edge) AS counts,
+        server_quantile(edges, counts, 0.50) AS p50,
+        server_quantile(edges, counts, 0.95) AS p95,
+        server_quantile(edges, counts, 0.99) AS p99
+    FROM server_buckets
+    GROUP BY ALL
+),
+
+log_entries AS (
+    SELECT date, deployment, origin, load, context_band, task, 'ttft_ms' AS figure, unnest(map_entries(ttft)) AS entry
+    FROM cells_requests
+    UNION ALL
+    SELECT date, deployment, origin, load, context_band, task, 'request_tpot_ms' AS figure, unnest(map_entries(request_tpot)) AS entry
+    FROM cells_requests
+    UNION ALL
+    SELECT date, deployment, origin, load, context_band, task, 'itl_ms' AS figure, unnest(map_entries(itl)) AS entry
+    FROM cells_requests
+    UNION ALL
+    SELECT date, deployment, origin, load, context_band, task, 'e2e_ms' AS figure, unnest(map_entries(e2e)) AS entry
+    FROM cells_requests
+),
+
+log_buckets AS (
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band(load) AS load_band,
+        context_band,
+        task,
+        figure,
+        entry.key AS bucket,
+        sum(entry.value) AS n
+    FROM log_entries
+    GROUP BY ALL
+),
+
+log_quantiles AS (
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band,
+        context_band,
+        task,
+        figure,
+        map(list(bucket), list(n)) AS histogram,
+        log_quantile(histogram, 0.50) AS p50,
+        log_quantile(histogram, 0.95) AS p95,
+        log_quantile(histogram, 0.99) AS p99
+    FROM log_buckets
+    GROUP BY ALL
+),
+
+quantiles AS (
+    SELECT date, deployment, origin, load_band, figure, 1 AS ms, p50, p95, p99
+    FROM server_quantiles
+    UNION ALL BY NAME
+    SELECT date, deployment, origin, load_band, context_band, task, figure, 1e-6 AS ms, p50, p95, p99
+    FROM log_quantiles
+),
+
+wide AS (
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band,
+        context_band,
+        task,
+        max(ms * p50.point) FILTER (figure = 'ttft_ms') AS ttft_ms_p50,
+        max(ms * p50.lower) FILTER (figure = 'ttft_ms') AS ttft_ms_p50_lower,
+        max(ms * p50.upper) FILTER (figure = 'ttft_ms') AS ttft_ms_p50_upper,
+        max(ms * p95.point) FILTER (figure = 'ttft_ms') AS ttft_ms_p95,
+        max(ms * p95.lower) FILTER (figure = 'ttft_ms') AS ttft_ms_p95_lower,
+        max(ms * p95.upper) FILTER (figure = 'ttft_ms') AS ttft_ms_p95_upper,
+        max(ms * p99.point) FILTER (figure = 'ttft_ms') AS ttft_ms_p99,
+        max(ms * p99.lower) FILTER (figure = 'ttft_ms') AS ttft_ms_p99_lower,
+        max(ms * p99.upper) FILTER (figure = 'ttft_ms') AS ttft_ms_p99_upper,
+        max(ms * p50.point) FILTER (figure = 'request_tpot_ms') AS request_tpot_ms_p50,
+        max(ms * p50.lower) FILTER (figure = 'request_tpot_ms') AS request_tpot_ms_p50_lower,
+        max(ms * p50.upper) FILTER (figure = 'request_tpot_ms') AS request_tpot_ms_p50_upper,
+        max(ms * p95.point) FILTER (figure = 'request_tpot_ms') AS request_tpot_ms_p95,
+        max(ms * p95.lower) FILTER (figure = 'request_tpot_ms') AS request_tpot_ms_p95_lower,
+        max(ms * p95.upper) FILTER (figure = 'request_tpot_ms') AS request_tpot_ms_p95_upper,
+        max(ms * p99.point) FILTER (figure = 'request_tpot_ms') AS request_tpot_ms_p99,
+        max(ms * p99.lower) FILTER (figure = 'request_tpot_ms') AS request_tpot_ms_p99_lower,
+        max(ms * p99.upper) FILTER (figure = 'request_tpot_ms') AS request_tpot_ms_p99_upper,
+        max(ms * p50.point) FILTER (figure = 'itl_ms') AS itl_ms_p50,
+        max(ms * p50.lower) FILTER (figure = 'itl_ms') AS itl_ms_p50_lower,
+        max(ms * p50.upper) FILTER (figure = 'itl_ms') AS itl_ms_p50_upper,
+        max(ms * p95.point) FILTER (figure = 'itl_ms') AS itl_ms_p95,
+        max(ms * p95.lower) FILTER (figure = 'itl_ms') AS itl_ms_p95_lower,
+        max(ms * p95.upper) FILTER (figure = 'itl_ms') AS itl_ms_p95_upper,
+        max(ms * p99.point) FILTER (figure = 'itl_ms') AS itl_ms_p99,
+        max(ms * p99.lower) FILTER (figure = 'itl_ms') AS itl_ms_p99_lower,
+        max(ms * p99.upper) FILTER (figure = 'itl_ms') AS itl_ms_p99_upper,
+        max(ms * p50.point) FILTER (figure = 'e2e_ms') AS e2e_ms_p50,
+        max(ms * p50.lower) FILTER (figure = 'e2e_ms') AS e2e_ms_p50_lower,
+        max(ms * p50.upper) FILTER (figure = 'e2e_ms') AS e2e_ms_p50_upper,
+        max(ms * p95.point) FILTER (figure = 'e2e_ms') AS e2e_ms_p95,
+        max(ms * p95.lower) FILTER (figure = 'e2e_ms') AS e2e_ms_p95_lower,
+        max(ms * p95.upper) FILTER (figure = 'e2e_ms') AS e2e_ms_p95_upper,
+        max(ms * p99.point) FILTER (figure = 'e2e_ms') AS e2e_ms_p99,
+        max(ms * p99.lower) FILTER (figure = 'e2e_ms') AS e2e_ms_p99_lower,
+        max(ms * p99.upper) FILTER (figure = 'e2e_ms') AS e2e_ms_p99_upper
+    FROM quantiles
+    GROUP BY ALL
+),
+
+pauses AS (
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band(load) AS load_band,
+        context_band,
+        task,
+        max(longest_pause_ns) / 1e6 AS longest_pause_ms
+    FROM cells_requests
+    GROUP BY ALL
+),
+
+figures AS (
+    SELECT
+        totals.*,
+        ratio(totals.decode_ns, totals.decode_tokens) / 1e6 AS tpot_ms,
+        pauses.longest_pause_ms,
+        wide.* EXCLUDE (date, deployment, origin, load_band, context_band, task)
+    FROM band_totals AS totals
+    LEFT JOIN wide
+        ON
+            totals.date = wide.date
+            AND totals.deployment = wide.deployment
+            AND totals.origin = wide.origin
+            AND totals.load_band = wide.load_band
+            AND totals.context_band IS NOT DISTINCT FROM wide.context_band
+            AND totals.task IS NOT DISTINCT FROM wide.task
+    LEFT JOIN pauses
+        ON
+            totals.date = pauses.date
+            AND totals.deployment = pauses.deployment
+            AND totals.origin = pauses.origin
+            AND totals.load_band = pauses.load_band
+            AND totals.context_band IS NOT DISTINCT FROM pauses.context_band
+            AND totals.task IS NOT DISTINCT FROM pauses.task
+    WHERE totals.origin IN ('snapshots', 'requests')
+)
+
+SELECT
+    CAST(date AS DATE) AS date,
+    CAST(deployment AS VARCHAR) AS deployment,
+    CAST(origin AS VARCHAR) AS origin,
+    CAST(load_band AS VARCHAR) AS load_band,
+    CAST(context_band AS VARCHAR) AS context_band,
+    CAST(task AS VARCHAR) AS task,
+    CAST(requests AS BIGINT) AS requests,
+    CAST(decode_tokens AS BIGINT) AS tokens,
+    CAST(ttft_ms_p50 AS DOUBLE) AS ttft_ms_p50,
+    CAST(ttft_ms_p50_lower AS DOUBLE) AS ttft_ms_p50_lower,
+    CAST(ttft_ms_p50_upper AS DOUBLE) AS ttft_ms_p50_upper,
+    CAST(ttft_ms_p95 AS DOUBLE) AS ttft_ms_p95,
+    CAST(ttft_ms_p95_lower AS DOUBLE) AS ttft_ms_p95_lower,
+    CAST(ttft_ms_p95_upper AS DOUBLE) AS ttft_ms_p95_upper,
+    CAST(ttft_ms_p99 AS DOUBLE) AS ttft_ms_p99,
+    CAST(ttft_ms_p99_lower AS DOUBLE) AS ttft_ms_p99_lower,
+    CAST(ttft_ms_p99_upper AS DOUBLE) AS ttft_ms_p99_upper,
+    CAST(tpot_ms AS DOUBLE) AS tpot_ms,
+    CAST(request_tpot_ms_p50 AS DOUBLE) AS request_tpot_ms_p50,
+    CAST(request_tpot_ms_p50_lower AS DOUBLE) AS request_tpot_ms_p50_lower,
+    CAST(request_tpot_ms_p50_upper AS DOUBLE) AS request_tpot_ms_p50_upper,
+    CAST(request_tpot_ms_p95 AS DOUBLE) AS request_tpot_ms_p95,
+    CAST(request_tpot_ms_p95_lower AS DOUBLE) AS request_tpot_ms_p95_lower,
+    CAST(request_tpot_ms_p95_upper AS DOUBLE) AS request_tpot_ms_p95_upper,
+    CAST(request_tpot_ms_p99 AS DOUBLE) AS request_tpot_ms_p99,
+    CAST(request_tpot_ms_p99_lower AS DOUBLE) AS request_tpot_ms_p99_lower,
+    CAST(request_tpot_ms_p99_upper AS DOUBLE) AS request_tpot_ms_p99_upper,
+    CAST(itl_ms_p50 AS DOUBLE) AS itl_ms_p50,
+    CAST(itl_ms_p50_lower AS DOUBLE) AS itl_ms_p50_lower,
+    CAST(itl_ms_p50_upper AS DOUBLE) AS itl_ms_p50_upper,
+    CAST(itl_ms_p95 AS DOUBLE) AS itl_ms_p95,
+    CAST(itl_ms_p95_lower AS DOUBLE) AS itl_ms_p95_lower,
+    CAST(itl_ms_p95_upper AS DOUBLE) AS itl_ms_p95_upper,
+    CAST(itl_ms_p99 AS DOUBLE) AS itl_ms_p99,
+    CAST(itl_ms_p99_lower AS DOUBLE) AS itl_ms_p99_lower,
+    CAST(itl_ms_p99_upper AS DOUBLE) AS itl_ms_p99_upper,
+    CAST(longest_pause_ms AS DOUBLE) AS longest_pause_ms,
+    CAST(e2e_ms_p50 AS DOUBLE) AS e2e_ms_p50,
+    CAST(e2e_ms_p50_lower AS DOUBLE) AS e2e_ms_p50_lower,
+    CAST(e2e_ms_p50_upper AS DOUBLE) AS e2e_ms_p50_upper,
+    CAST(e2e_ms_p95 AS DOUBLE) AS e2e_ms_p95,
+    CAST(e2e_ms_p95_lower AS DOUBLE) AS e2e_ms_p95_lower,
+    CAST(e2e_ms_p95_upper AS DOUBLE) AS e2e_ms_p95_upper,
+    CAST(e2e_ms_p99 AS DOUBLE) AS e2e_ms_p99,
+    CAST(e2e_ms_p99_lower AS DOUBLE) AS e2e_ms_p99_lower,
+    CAST(e2e_ms_p99_upper AS DOUBLE) AS e2e_ms_p99_upper,
+    CAST(ratio(itl_ms_p99, tpot_ms) AS DOUBLE) AS burstiness,
+    CAST('measured' AS VARCHAR) AS evidence
+FROM figures

@@ -1,0 +1,235 @@
+WITH bands AS (
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band,
+        context_band,
+        sum(rounds) AS rounds,
+        sum(drafted) AS drafted,
+        sum(accepted) AS accepted,
+        sum(decode_ns) AS decode_ns,
+        sum(decode_tokens) AS decode_tokens,
+        sum(steps) AS steps,
+        sum(step_tokens) AS step_tokens,
+        sum(step_decode_ns) AS step_decode_ns,
+        sum(step_rounds) AS step_rounds
+    FROM band_totals
+    WHERE origin IN ('snapshots', 'requests')
+    GROUP BY ALL
+    HAVING sum(decode_tokens) > 0
+),
+
+-- Ordinary decode of deployments that serve the same target. What a start-up record does not say, served names and
+-- labels may say; where nothing says that two targets are the same, they do not match.
+matches AS (
+    SELECT
+        own.date,
+        own.deployment,
+        own.origin,
+        own.load_band,
+        own.context_band,
+        plain.date AS t0_date,
+        abs(date_diff('day', own.date, plain.date)) AS remoteness,
+        CASE WHEN own.date = plain.date THEN 'same_date' ELSE 'other_date' END AS t0_origin,
+        list(plain.deployment ORDER BY plain.deployment) AS t0_deployments,
+        ratio(sum(plain.decode_ns), sum(plain.decode_tokens)) AS t0_ns
+    FROM bands AS own
+    INNER JOIN deployment_days AS own_day
+        ON own.date = own_day.date AND own.deployment = own_day.deployment
+    INNER JOIN bands AS plain
+        ON
+            own.origin = plain.origin
+            AND own.load_band = plain.load_band
+            AND own.context_band IS NOT DISTINCT FROM plain.context_band
+            AND plain.date BETWEEN own.date - 30 AND own.date + 30
+    INNER JOIN deployment_days AS plain_day
+        ON plain.date = plain_day.date AND plain.deployment = plain_day.deployment
+    WHERE
+        own_day.speculative
+        AND NOT plain_day.speculative
+        AND own.load_band <> 'unknown'
+        AND coalesce(own_day.model = plain_day.model, own_day.served_model_name = plain_day.served_model_name)
+        AND coalesce(own_day.quantization, own_day.quantization_label)
+        = coalesce(plain_day.quantization, plain_day.quantization_label)
+        AND coalesce(own_day.quantization_label = plain_day.quantization_label, true)
+        AND coalesce(own_day.dtype = plain_day.dtype, true)
+        AND coalesce(own_day.tensor_parallel = plain_day.tensor_parallel, true)
+        AND coalesce(own_day.pipeline_parallel = plain_day.pipeline_parallel, true)
+    GROUP BY ALL
+),
+
+zero_lengths AS (
+    SELECT
+        cells.date,
+        cells.deployment,
+        cells.origin,
+        load_band(cells.load) AS load_band,
+        cells.context_band,
+        cells.date AS t0_date,
+        31 AS remoteness,
+        'zero_length' AS t0_origin,
+        [cells.deployment] AS t0_deployments,
+        ratio(sum(cells.step_decode_ns), sum(cells.step_tokens)) AS t0_ns
+    FROM cells_draft_lengths AS cells
+    INNER JOIN deployment_days AS day
+        ON cells.date = day.date AND cells.deployment = day.deployment
+    WHERE
+        day.speculative
+        AND cells.draft_length = 0
+        AND cells.origin IN ('snapshots', 'requests')
+        AND cells.load IS NOT NULL
+    GROUP BY ALL
+    HAVING sum(cells.step_tokens) > 0
+),
+
+candidates AS (
+    SELECT * FROM matches
+    UNION ALL BY NAME
+    SELECT * FROM zero_lengths
+),
+
+-- The least remote one: the same date, the nearest other date (the earlier of two), the deployment itself.
+ordinary_decode AS (
+    SELECT *
+    FROM candidates
+    QUALIFY
+        row_number() OVER (
+            PARTITION BY date, deployment, origin, load_band, context_band ORDER BY remoteness, t0_date
+        ) = 1
+),
+
+-- Time per token, time per step and tokens per step belong to one population: the observations whose steps are known
+-- where those hold at least 95 % of the tokens, else all observations, and then nothing is said of steps.
+band_accounts AS (
+    SELECT
+        bands.*,
+        coalesce(step_tokens >= 0.95 * decode_tokens, false) AS steps_told,
+        CASE WHEN steps_told THEN step_tokens ELSE decode_tokens END AS tokens,
+        CASE WHEN steps_told THEN step_decode_ns ELSE decode_ns END AS time_ns,
+        CASE WHEN steps_told THEN bands.steps END AS told_steps,
+        t0.t0_ns,
+        t0.t0_origin,
+        t0.t0_date,
+        t0.t0_deployments,
+        t0.remoteness
+    FROM bands
+    LEFT JOIN ordinary_decode AS t0
+        ON
+            bands.date = t0.date
+            AND bands.deployment = t0.deployment
+            AND bands.origin = t0.origin
+            AND bands.load_band = t0.load_band
+            AND bands.context_band IS NOT DISTINCT FROM t0.context_band
+),
+
+-- The columns t0_* of a row are over the bands that have T0; in the row of a band they are the band itself.
+accounts AS (
+    SELECT
+        *,
+        CASE WHEN t0_ns IS NOT NULL THEN tokens END AS t0_tokens,
+        time_ns AS t0_time_ns,
+        told_steps AS t0_steps,
+        ratio(tokens, sum(tokens) OVER (PARTITION BY date, deployment, origin)) AS token_share
+    FROM band_accounts
+    UNION ALL BY NAME
+    SELECT
+        date,
+        deployment,
+        origin,
+        'all' AS load_band,
+        sum(rounds) AS rounds,
+        sum(drafted) AS drafted,
+        sum(accepted) AS accepted,
+        sum(step_rounds) AS step_rounds,
+        sum(steps) AS steps,
+        sum(tokens) AS tokens,
+        sum(time_ns) AS time_ns,
+        CASE WHEN bool_and(steps_told) THEN sum(told_steps) END AS told_steps,
+        ratio(sum(tokens * t0_ns), sum(tokens) FILTER (t0_ns IS NOT NULL)) AS t0_ns,
+        arg_max(t0_origin, remoteness) AS t0_origin,
+        CASE WHEN count(DISTINCT t0_date) = 1 THEN any_value(t0_date) END AS t0_date,
+        list_sort(list_distinct(flatten(list(t0_deployments) FILTER (t0_deployments IS NOT NULL)))) AS t0_deployments,
+        sum(tokens) FILTER (t0_ns IS NOT NULL) AS t0_tokens,
+        sum(time_ns) FILTER (t0_ns IS NOT NULL) AS t0_time_ns,
+        CASE
+            WHEN bool_and(steps_told) FILTER (t0_ns IS NOT NULL) THEN sum(told_steps) FILTER (t0_ns IS NOT NULL)
+        END AS t0_steps,
+        coalesce(ratio(sum(tokens) FILTER (t0_ns IS NOT NULL), sum(tokens)), 0) AS token_share
+    FROM band_accounts
+    GROUP BY ALL
+),
+
+figures AS (
+    SELECT
+        *,
+        ratio(time_ns, told_steps) AS round_ns,
+        ratio(tokens, told_steps) AS effective_length,
+        ratio(time_ns, tokens) AS tpot_ns,
+        ratio(step_rounds, steps) AS coverage,
+        ceil(ratio(drafted, rounds)) AS draft_limit,
+        ratio(t0_tokens * t0_ns, t0_time_ns) AS speedup,
+        ratio(ratio(t0_time_ns, t0_steps), t0_ns) AS break_even_length
+    FROM accounts
+),
+
+-- Break-even: coverage * Σ a^i over the draft positions must give what the round costs beyond one ordinary step.
+-- Found by bisection: fifty halvings, each kept while the sum stays within what is needed.
+needs AS (
+    SELECT
+        *,
+        ratio(break_even_length - 1, coverage) AS needed,
+        list_transform(range(1, 51), lambda halving: pow(0.5::DOUBLE, halving)) AS halvings
+    FROM figures
+),
+
+break_evens AS (
+    SELECT
+        *,
+        break_even_length > 1 + coverage * draft_limit AS beyond_reach,
+        CASE
+            WHEN break_even_length <= 1 THEN 0
+            WHEN needed <= draft_limit THEN
+                list_reduce(
+                    halvings,
+                    lambda found, half: CASE
+                        WHEN
+                            list_sum(
+                                list_transform(
+                                    range(1, CAST(draft_limit AS BIGINT) + 1), lambda i: pow(found + half, i)
+                                )
+                            ) <= needed
+                            THEN found + half
+                        ELSE found
+                    END,
+                    0.0::DOUBLE
+                )
+        END AS break_even_acceptance
+    FROM needs
+)
+
+SELECT
+    CAST(date AS DATE) AS date,
+    CAST(deployment AS VARCHAR) AS deployment,
+    CAST(origin AS VARCHAR) AS origin,
+    CAST(load_band AS VARCHAR) AS load_band,
+    CAST(context_band AS VARCHAR) AS context_band,
+    CAST(told_steps AS BIGINT) AS steps,
+    CAST(tokens AS BIGINT) AS tokens,
+    CAST(t0_ns / 1e6 AS DOUBLE) AS t0_ms,
+    CAST(t0_origin AS VARCHAR) AS t0_origin,
+    CAST(t0_deployments AS VARCHAR[]) AS t0_deployments,
+    CAST(t0_date AS DATE) AS t0_date,
+    CAST(round_ns / 1e6 AS DOUBLE) AS round_time_ms,
+    CAST(1 + ratio(accepted, rounds) AS DOUBLE) AS acceptance_length,
+    CAST(effective_length AS DOUBLE) AS effective_length,
+    CAST(coverage AS DOUBLE) AS coverage,
+    CAST(tpot_ns / 1e6 AS DOUBLE) AS tpot_ms,
+    CAST(speedup AS DOUBLE) AS speedup,
+    CAST(break_even_length AS DOUBLE) AS break_even_length,
+    CAST(break_even_acceptance AS DOUBLE) AS break_even_acceptance,
+    CAST(draft_limit AS DOUBLE) AS draft_limit,
+    CAST(beyond_reach AS BOOLEAN) AS beyond_reach,
+    CAST(token_share AS DOUBLE) AS token_share,
+    CAST(CASE WHEN t0_origin = 'other_date' THEN 'derived' ELSE 'measured' END AS VARCHAR) AS evidence
+FROM break_evens

@@ -1,0 +1,123 @@
+WITH observed AS (
+    SELECT
+        date, deployment, origin, load, requests, steps, preemptions, kv_n, kv_ppm, kv_max_ppm, kv_hist, waiting_n,
+        waiting, waiting_max
+    FROM cells_snapshots
+    UNION ALL BY NAME
+    SELECT date, deployment, origin, load, requests, steps, preemptions
+    FROM cells_requests
+    UNION ALL BY NAME
+    SELECT date, deployment, origin, load, kv_n, kv_ppm, kv_max_ppm, kv_hist, waiting_n, waiting, waiting_max
+    FROM cells_log_stats
+),
+
+counted AS (
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band(load) AS load_band,
+        sum(requests) AS requests,
+        sum(steps) AS steps,
+        sum(preemptions) AS preemptions,
+        ratio(sum(kv_ppm), sum(kv_n)) / 1e6 AS kv_usage_mean,
+        max(kv_max_ppm) / 1e6 AS kv_usage_max,
+        ratio(sum(waiting), sum(waiting_n)) AS waiting_mean,
+        max(waiting_max) AS waiting_max
+    FROM observed
+    GROUP BY ALL
+),
+
+kv_entries AS (
+    SELECT date, deployment, origin, load_band(load) AS load_band, unnest(map_entries(kv_hist)) AS entry
+    FROM observed
+),
+
+kv_counts AS (
+    SELECT date, deployment, origin, load_band, entry.key AS thousandth, sum(entry.value) AS n
+    FROM kv_entries
+    GROUP BY ALL
+),
+
+kv_ranks AS (
+    SELECT
+        *,
+        sum(n) OVER (along ORDER BY thousandth) AS cumulative,
+        sum(n) OVER along AS total
+    FROM kv_counts
+    WINDOW along AS (PARTITION BY date, deployment, origin, load_band)
+),
+
+kv_quantiles AS (
+    SELECT date, deployment, origin, load_band, min(thousandth) / 1e3 AS kv_usage_p95
+    FROM kv_ranks
+    WHERE 100 * cumulative >= 95 * total
+    GROUP BY ALL
+),
+
+-- A resumed request counts as one that decodes, and its whole recompute as its scheduled positions: whatever exceeds
+-- draft limit + 1 positions a request was computed again. Prefill iterations are known by their sums only.
+iterated AS (
+    SELECT
+        cells.date,
+        cells.deployment,
+        cells.origin,
+        load_band(cells.load) AS load_band,
+        cells.scheduled_tokens IS NULL AS only_sums,
+        cells.generation_requests,
+        cells.generation_tokens - cells.generation_requests * (days.draft_limit + 1) AS excess
+    FROM cells_iterations AS cells
+    LEFT JOIN deployment_days AS days USING (date, deployment)
+),
+
+recomputed AS (
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band,
+        sum(generation_requests) AS steps,
+        sum(excess) FILTER (NOT only_sums AND excess > 0) AS excess_by_iteration,
+        sum(excess) FILTER (only_sums) AS excess_of_prefill,
+        bool_or(excess IS NULL) AS limit_unknown
+    FROM iterated
+    GROUP BY ALL
+),
+
+band_rows AS (
+    SELECT counted.*, kv_quantiles.kv_usage_p95, 'measured' AS evidence
+    FROM counted
+    LEFT JOIN kv_quantiles USING (date, deployment, origin, load_band)
+    UNION ALL BY NAME
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band,
+        steps,
+        CASE
+            WHEN NOT limit_unknown
+                THEN coalesce(excess_by_iteration, 0) + greatest(coalesce(excess_of_prefill, 0), 0)
+        END AS recomputed_tokens,
+        'estimated' AS evidence
+    FROM recomputed
+)
+
+SELECT
+    CAST(date AS DATE) AS date,
+    CAST(deployment AS VARCHAR) AS deployment,
+    CAST(origin AS VARCHAR) AS origin,
+    CAST(load_band AS VARCHAR) AS load_band,
+    CAST(requests AS BIGINT) AS requests,
+    CAST(steps AS BIGINT) AS steps,
+    CAST(preemptions AS BIGINT) AS preemptions,
+    CAST(1e3 * ratio(preemptions, requests) AS DOUBLE) AS per_1k_requests,
+    CAST(1e3 * ratio(preemptions, steps) AS DOUBLE) AS per_1k_steps,
+    CAST(kv_usage_mean AS DOUBLE) AS kv_usage_mean,
+    CAST(kv_usage_p95 AS DOUBLE) AS kv_usage_p95,
+    CAST(kv_usage_max AS DOUBLE) AS kv_usage_max,
+    CAST(waiting_mean AS DOUBLE) AS waiting_mean,
+    CAST(waiting_max AS DOUBLE) AS waiting_max,
+    CAST(recomputed_tokens AS BIGINT) AS recomputed_tokens,
+    CAST(evidence AS VARCHAR) AS evidence
+FROM band_rows
