@@ -23,6 +23,8 @@ COUNTERS = ("requests", "snapshots")
 NS_TO_MS = 1e-6
 PER_SECOND = 1e9
 """Tokens per nanosecond to tokens per second."""
+DRAFT_LENGTH = ("drafted", "rounds")
+"""Accepting one more draft adds up to this many tokens."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,8 @@ class Measure:
     scale: float = 1.0
     moments: tuple[Moments, Moments, Moments] | None = None
     """Σ N², Σ N·D, Σ D² over single observations; None where cells do not hold them."""
-    quantum: float | None = None
-    """Size of one event in the numerator, for counts of events; None for sums that are not counts."""
+    quantum: float | tuple[str, str] | None = None
+    """Size of one event in the numerator, or the two columns whose ratio it is; None for sums that count no events."""
     histogram: str = ""
     share: float | None = None
     """Share below a quantile, for example 0.95."""
@@ -75,6 +77,7 @@ ACCEPTANCE_LENGTH = Measure(
         ((1.0, "rounds_rounds"), (1.0, "rounds_accepted")),
         ((1.0, "rounds_rounds"),),
     ),
+    quantum=DRAFT_LENGTH,
     traps=(
         "Releases up to 0.8.5 print C / R, one less than later ones.",
         "Counts tokens that never reached a client when outputs end inside a round: short outputs look better than they are.",
@@ -124,7 +127,7 @@ ACCEPTANCE_RATE = Measure(
     ("accepted",),
     "drafted",
     moments=_moments("accepted_accepted", "drafted_accepted", "drafted_drafted"),
-    quantum=1.0,
+    quantum=DRAFT_LENGTH,
     traps=("Falls when drafts get longer even if every round yields more: compare only at equal draft length.",),
 )
 ROUND_TIME = Measure(

@@ -1,0 +1,162 @@
+"""Which nights of which deployments a side of a comparison is: SQL predicates over a small table of their labels.
+
+The predicate is the user's own SQL. It runs in a database of its own that holds nothing but that table and that can
+reach neither files nor the network.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..schemas import TABLES
+from ..schemas.cells import CELL_TABLES
+from ..schemas.errors import UsageError
+from ..schemas.raw import DEPLOYMENTS
+from ..schemas.table import quote
+from ..schemas.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    import duckdb
+
+NOT_PREDICATES = frozenset({"date", "deployment", "labels", "source", "instance", "args"})
+"""Columns of ``deployments`` that do not become plain columns of ``selection`` (or already are)."""
+PLAIN = tuple(column for column in DEPLOYMENTS.columns if column.name not in NOT_PREDICATES)
+MEMORY = "512MB"
+
+
+@dataclass(frozen=True, order=True)
+class Night:
+    """One partition of the warehouse: a deployment on a UTC date."""
+
+    date: dt.date
+    deployment: str
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The nights that a predicate selected, rising."""
+
+    where: str
+    nights: tuple[Night, ...]
+
+    @property
+    def deployments(self) -> tuple[str, ...]:
+        return tuple(sorted({night.deployment for night in self.nights}))
+
+    @property
+    def dates(self) -> tuple[dt.date, ...]:
+        return tuple(sorted({night.date for night in self.nights}))
+
+
+class Selector:
+    """Evaluates predicates over the nights of a warehouse."""
+
+    def __init__(self, nights: Iterable[Night], records: Iterable[Mapping[str, Any]]) -> None:
+        """``records`` are rows of ``deployments`` (all columns by name), in any order."""
+        self._connection = _locked(sorted(set(nights)), list(records))
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, connection: duckdb.DuckDBPyConnection) -> Selector:
+        """The selector of everything that was measured or evaluated in a warehouse."""
+        tables = (*CELL_TABLES, TABLES["quality"])
+        nights = {Night(file.date, file.deployment) for table in tables for file in warehouse.files(table)}
+        cursor = connection.execute(f"SELECT {', '.join(quote(name) for name in DEPLOYMENTS.names)} FROM deployments")
+        names = [column[0] for column in cursor.description or ()]
+        return cls(nights, [dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a predicate can use."""
+        return tuple(name for (name,) in self._connection.execute(_COLUMNS).fetchall())
+
+    def select(self, where: str) -> Selection:
+        """The nights for which the predicate is true; UsageError if it is no SQL predicate over the selection table."""
+        import duckdb
+
+        # The closing bracket stands on a line of its own, so that a comment in the predicate cannot swallow it.
+        query = f"SELECT date, deployment FROM selection WHERE (\n{where}\n)"
+        try:
+            if len(duckdb.extract_statements(query)) != 1:
+                raise UsageError(f"The expression {_short(where)} must be one SQL predicate.")
+            rows = self._connection.execute(query).fetchall()
+        except duckdb.Error as error:
+            raise UsageError(
+                f"The expression {_short(where)} is not a predicate over deployments and dates "
+                f"({_first_line(error)}); columns are {', '.join(self.columns())}."
+            ) from error
+        return Selection(where, tuple(sorted({Night(date, deployment) for date, deployment in rows})))
+
+
+_COLUMNS = "SELECT column_name FROM (DESCRIBE selection)"
+
+
+def _locked(nights: list[Night], records: list[Mapping[str, Any]]) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    connection = duckdb.connect(
+        config={
+            "enable_external_access": "false",
+            "python_enable_replacements": "false",
+            "memory_limit": MEMORY,
+            "threads": "1",
+        }
+    )
+    by_deployment: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        by_deployment.setdefault(record["deployment"], []).append(record)
+    labels = {name: _labels(found) for name, found in by_deployment.items()}
+    taken = {"date", "deployment", "labels", *(column.name.lower() for column in PLAIN)}
+    keys = sorted({key for found in labels.values() for key in found if key.lower() not in taken})
+    # Names that differ only in case are one column in SQL: the first one gets it, labels['...'] reaches them all.
+    plain_keys = list({key.lower(): key for key in reversed(keys)}.values())[::-1]
+    declared = [
+        "date DATE",
+        "deployment VARCHAR",
+        "labels MAP(VARCHAR, VARCHAR)",
+        *(f"{quote(column.name)} {column.type}" for column in PLAIN),
+        *(f"{quote(key)} VARCHAR" for key in plain_keys),
+    ]
+    connection.execute(f"CREATE TABLE selection ({', '.join(declared)})")
+    rows = [
+        [
+            night.date,
+            night.deployment,
+            labels.get(night.deployment, {}),
+            *_facts(by_deployment.get(night.deployment, []), night.date),
+            *(labels.get(night.deployment, {}).get(key) for key in plain_keys),
+        ]
+        for night in nights
+    ]
+    if rows:
+        connection.executemany(f"INSERT INTO selection VALUES ({', '.join('?' * len(declared))})", rows)
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def _labels(records: list[Mapping[str, Any]]) -> dict[str, str]:
+    """All labels of a deployment; of each key the value given last."""
+    given = sorted(
+        (record for record in records if record.get("labels")),
+        key=lambda record: record.get("labelled_at") or record.get("started_at") or dt.datetime.min,
+    )
+    return {key: value for record in given for key, value in record["labels"].items()}
+
+
+def _facts(records: list[Mapping[str, Any]], date: dt.date) -> list[Any]:
+    """Every plain column as the latest start up to the date said it, else as the first one after it did."""
+    starts = sorted((record for record in records if record.get("started_at")), key=lambda record: record["started_at"])
+    before = [record for record in starts if record["started_at"].date() <= date]
+    after = [record for record in starts if record["started_at"].date() > date]
+    order = [*reversed(before), *after, *(record for record in records if not record.get("started_at"))]
+    return [next((r[column.name] for r in order if r.get(column.name) is not None), None) for column in PLAIN]
+
+
+def _short(where: str) -> str:
+    text = " ".join(where.split())
+    return f"«{text[:120]}{'…' if len(text) > 120 else ''}»"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:200].rstrip(".")
