@@ -27,7 +27,7 @@ test-wheel: $(VENV)/tools  ## Run the tests against the built wheel, in an envir
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip install --quiet --upgrade pip
 	build/wheel/venv/bin/python -m pip install --quiet build/wheel/*.whl --group dev
-	build/wheel/venv/bin/python -m pytest -o pythonpath= -m wheel
+	build/wheel/venv/bin/python -m pytest -o pythonpath= $(PYTEST_ARGS) tests/house tests/test_cases.py
 
 .PHONY: bench
 bench: $(VENV)/tools  ## Measure speed and memory against their anchors.
