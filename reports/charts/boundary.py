@@ -1,0 +1,101 @@
+"""Where speculation pays: speedup by load band, and the length a round needs beside the length it got."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import altair as alt
+
+from ..model import BandFigures, Report
+from ..wording import speculating_side
+from .chart import Rows
+from .parts import LEGEND, Side, alone, bands, beside, data, interval, joined, tips
+from .theme import ACCEPTANCE, INK, MUTED, ROUND, SURFACE, TIME, finish
+
+
+def band_rows(report: Report, field: str) -> list[dict[str, Any]]:
+    """The figures of both sides at every load band where ``field`` is known, bands in their order."""
+    order = {band: position for position, band in enumerate(report.load_bands)}
+    rows = [_row(band) for band in report.bands if band.load_band != "all" and getattr(band, field) is not None]
+    return sorted(rows, key=lambda row: (order.get(row["load_band"], len(order)), row["side"]))
+
+
+def speedup_rows(report: Report) -> Rows:
+    """Load bands with a speedup, of the sides that speculate."""
+    with_rounds = {band.side for band in report.bands if band.rounds}
+    return [row for row in band_rows(report, "speedup") if row["side"] in with_rounds]
+
+
+def break_even_rows(report: Report) -> Rows:
+    """Load bands with a break-even length, of the side whose speculation is looked at."""
+    side = speculating_side(report)
+    return [row for row in band_rows(report, "break_even_length") if row["side"] == side]
+
+
+def _row(band: BandFigures) -> dict[str, Any]:
+    lower, upper = band.speedup_interval or (None, None)
+    figures = {field.name: getattr(band, field.name) for field in fields(band) if field.name != "speedup_interval"}
+    return {**figures, "speedup_lower": lower, "speedup_upper": upper}
+
+
+def speedup(rows: Rows) -> alt.LayerChart:
+    """Speedup by load band with its interval; below the line at 1 speculation costs."""
+    side = Side(rows, TIME)
+    base = alt.Chart(data(rows)).encode(x=bands(rows), xOffset=beside(rows))
+    title = "Speedup (× ordinary decoding)"
+    points = base.mark_point(size=80, strokeWidth=2, opacity=1).encode(
+        y=alt.Y("speedup:Q", title=title, scale=alt.Scale(zero=False)),
+        tooltip=tips(
+            ("side:N", "Side", None),
+            ("load_band:N", "Load", None),
+            ("speedup:Q", "Speedup", ".3f"),
+            ("speedup_lower:Q", "from", ".3f"),
+            ("speedup_upper:Q", "to", ".3f"),
+            ("tpot_ms:Q", "TPOT, ms", ".2f"),
+            ("t0_ms:Q", "T0, ms", ".2f"),
+            ("t0_origin:N", "T0 from", None),
+        ),
+        **side.points(),
+    )
+    lines = joined(base, side, y=alt.Y("speedup:Q", title=title))
+    even = alone().encode(y=alt.datum(1))
+    line = even.mark_rule(color=INK, strokeWidth=1.5)
+    words = even.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, text="1: no gain").encode(
+        x=alt.value(0)
+    )
+    return finish(line, words, interval(base, "speedup_lower", "speedup_upper", stroke=side.stroke), lines, points)
+
+
+def break_even(rows: Rows) -> alt.LayerChart:
+    """Effective length beside break-even length; where the first lies below the second, speculation costs."""
+    kinds = {"effective_length": "Effective length", "break_even_length": "Break-even length"}
+    long = [
+        {**row, "kind": name, "length": row[field]}
+        for row in rows
+        for field, name in kinds.items()
+        if row[field] is not None
+    ]
+    names = list(kinds.values())
+    base = alt.Chart(data(long)).encode(x=bands(rows))
+    gap = base.mark_line(strokeWidth=2, opacity=0.5, color=MUTED).encode(
+        y=alt.Y("length:Q", title="Tokens a step"), detail="load_band:N"
+    )
+    look = {
+        "stroke": alt.Stroke("kind:N", scale=alt.Scale(domain=names, range=[ACCEPTANCE, ROUND]), legend=LEGEND),
+        "fill": alt.Fill("kind:N", scale=alt.Scale(domain=names, range=[ACCEPTANCE, SURFACE]), legend=LEGEND),
+        "shape": alt.Shape("kind:N", scale=alt.Scale(domain=names, range=["diamond", "square"]), legend=LEGEND),
+    }
+    points = base.mark_point(size=90, strokeWidth=2, opacity=1).encode(
+        y=alt.Y("length:Q", title="Tokens a step", scale=alt.Scale(zero=False)),
+        tooltip=tips(
+            ("load_band:N", "Load", None),
+            ("effective_length:Q", "Effective length", ".3f"),
+            ("break_even_length:Q", "Break-even length", ".3f"),
+            ("acceptance_length:Q", "Acceptance length", ".3f"),
+            ("round_time_ms:Q", "Round time, ms", ".2f"),
+            ("t0_ms:Q", "T0, ms", ".2f"),
+        ),
+        **look,
+    )
+    return finish(gap, points)

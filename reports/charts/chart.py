@@ -1,0 +1,49 @@
+"""What a chart is: rows of a report, a function that draws them, and the columns of the table beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..model import Report
+
+if TYPE_CHECKING:
+    import altair as alt
+
+Rows = Sequence[Mapping[str, Any]]
+"""Plain values only: text, numbers, booleans and None, never NaN."""
+
+MAX_ROWS = 5_000
+"""More rows than this are no chart: they are aggregated before they get here."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One column of the table beside a chart: field, heading, unit, and the measure that defines it."""
+
+    field: str
+    heading: str
+    units: str | None = None
+    measure: str | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart: ``draw`` is a function from rows to an Altair chart, and is never given an empty list."""
+
+    name: str
+    title: str
+    reading: str
+    """One sentence: how to read it."""
+    rows: Callable[[Report], Rows]
+    draw: Callable[[Rows], alt.LayerChart]
+    columns: tuple[Shown, ...]
+    missing: str
+    """One sentence for when there are no rows: what is lacking and what would provide it."""
+    value: str
+    """Field of the figure that the text alternative reads out."""
+    point: str = "load_band"
+    """Field that names a point."""
+    series: str | None = "side"
+    """Field that names the series of a point; None for a single one."""

@@ -1,0 +1,101 @@
+"""The gates at a glance: every relative change with its interval and what was allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from ..format import measure_label, place, verdict_label
+from ..model import VERDICTS, Report
+from .chart import Rows
+from .parts import LEGEND, alone, data, in_order, tips
+from .theme import INK, MUTED, VERDICT_COLOURS, VERDICT_SHAPES, finish
+
+MOST = 30
+"""Gates drawn, the failing ones first; the table has them all."""
+FARTHEST = 100.0
+"""Changes beyond this (%) are drawn at the edge: one wild figure must not flatten the others."""
+URGENCY = ("fail", "warn", "inconclusive", "acknowledged", "pass", "not_comparable", "no_data")
+
+
+def change_rows(report: Report) -> list[dict[str, Any]]:
+    """The gates that have a relative change, failing ones first, in percent."""
+    judged = [gate for gate in report.gates if gate.kind == "relative" and gate.change is not None]
+    judged.sort(key=lambda gate: URGENCY.index(gate.verdict))
+    rows = []
+    for gate in judged[:MOST]:
+        lower, upper = gate.interval or (None, None)
+        rows.append(
+            {
+                "label": f"{measure_label(gate.measure)}, {place(gate.stratum)}",
+                "verdict": gate.verdict,
+                "verdict_label": verdict_label(gate.verdict),
+                "change": _percent(gate.change),
+                "lower": _percent(lower),
+                "upper": _percent(upper),
+                "tolerance": _percent(gate.tolerance),
+                "shown": _clamped(gate.change),
+                "shown_lower": _clamped(lower),
+                "shown_upper": _clamped(upper),
+                "shown_tolerance": _clamped(gate.tolerance),
+                "unit": gate.unit,
+                "n_baseline": gate.n_baseline,
+                "n_candidate": gate.n_candidate,
+                "origin": gate.origin,
+            }
+        )
+    return rows
+
+
+def changes(rows: Rows) -> alt.LayerChart:
+    """One line a gate: the change, its interval, and a bar where the tolerance lies."""
+    verdicts = [verdict for verdict in VERDICTS if any(row["verdict"] == verdict for row in rows)]
+    names = [verdict_label(verdict) for verdict in verdicts]
+    colour = alt.Scale(domain=names, range=[VERDICT_COLOURS[verdict] for verdict in verdicts])
+    shape = alt.Scale(domain=names, range=[VERDICT_SHAPES[verdict] for verdict in verdicts])
+    order = in_order(row["label"] for row in rows)
+    base = alt.Chart(data(rows)).encode(
+        y=alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=190, ticks=False))
+    )
+    x = alt.X("shown:Q", title="Change from baseline (%)", axis=alt.Axis(grid=True))
+    spans = (
+        base.transform_filter("isValid(datum.lower)")
+        .mark_rule(strokeWidth=2)
+        .encode(
+            x=alt.X("shown_lower:Q"),
+            x2="shown_upper:Q",
+            color=alt.Color("verdict_label:N", scale=colour, legend=LEGEND),
+        )
+    )
+    allowed = (
+        base.transform_filter("isValid(datum.tolerance)")
+        .mark_tick(thickness=2, height={"band": 0.8}, color=INK, orient="vertical")
+        .encode(x=alt.X("shown_tolerance:Q"))
+    )
+    points = base.mark_point(size=80, filled=True, opacity=1).encode(
+        x=x,
+        color=alt.Color("verdict_label:N", scale=colour, legend=LEGEND),
+        shape=alt.Shape("verdict_label:N", scale=shape, legend=LEGEND),
+        tooltip=tips(
+            ("label:N", "Gate", None),
+            ("verdict_label:N", "Verdict", None),
+            ("change:Q", "Change, %", "+.2f"),
+            ("lower:Q", "from, %", "+.2f"),
+            ("upper:Q", "to, %", "+.2f"),
+            ("tolerance:Q", "Allowed, %", "+.2f"),
+            ("n_baseline:Q", "n baseline", ",d"),
+            ("n_candidate:Q", "n candidate", ",d"),
+            ("unit:N", "unit", None),
+        ),
+    )
+    zero = alone().mark_rule(color=MUTED, strokeDash=[2, 2]).encode(x=alt.datum(0))
+    return finish(zero, allowed, spans, points, height=max(24 * len(order), 90))
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _clamped(share: float | None) -> float | None:
+    return None if share is None else max(-FARTHEST, min(FARTHEST, 100 * share))

@@ -1,0 +1,114 @@
+"""Parts that several charts are made of: the axis of load bands, the two sides, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import altair as alt
+
+from .chart import MAX_ROWS, Rows
+from .theme import BAND_TITLE, BASELINE, SURFACE
+
+SIDES = ("baseline", "candidate")
+LEGEND = alt.Legend(title=None)
+CROWDED = 6
+"""With more bands than this their labels are turned, so that they fit on a phone."""
+
+
+def data(rows: Rows) -> alt.Data:
+    """The rows as inline data; ValueError above the bound that keeps a report small."""
+    if len(rows) > MAX_ROWS:
+        raise ValueError(f"{len(rows)} rows are too many for a chart: aggregate them to {MAX_ROWS} or fewer.")
+    return alt.Data(values=[dict(row) for row in rows])  # type: ignore[no-untyped-call]
+
+
+def alone() -> alt.Chart:
+    """The base of a mark that stands for itself: a reference line or a word."""
+    return alt.Chart(alt.Data(values=[{}]))  # type: ignore[no-untyped-call]
+
+
+def in_order(values: Iterable[Any]) -> list[Any]:
+    """The different values in the order in which they come."""
+    return list(dict.fromkeys(values))
+
+
+def bands(rows: Rows) -> alt.X:
+    """The axis of load bands, in the order of the rows."""
+    order = in_order(row["load_band"] for row in rows)
+    turned = len(order) > CROWDED
+    axis = alt.Axis(title=BAND_TITLE, labelAngle=-40 if turned else 0, grid=False, labelOverlap=False)
+    return alt.X("load_band:N", sort=order, axis=axis, scale=alt.Scale(paddingInner=0.15, paddingOuter=0.1))
+
+
+def beside(rows: Rows) -> alt.XOffset:
+    """Places the two sides of one band next to each other."""
+    return alt.XOffset("side:N", sort=sides(rows), scale=alt.Scale(paddingInner=0.2, paddingOuter=0.3))
+
+
+def sides(rows: Rows) -> list[str]:
+    """The sides that have rows, baseline first."""
+    present = {row["side"] for row in rows}
+    return [side for side in SIDES if side in present]
+
+
+class Side:
+    """How the two sides look: the baseline grey, hollow and dashed, the candidate filled in the measure's colour.
+
+    Every encoding carries the same legend, so that Vega-Lite makes one of them all.
+    """
+
+    def __init__(self, rows: Rows, colour: str, *, symbol: str | None = None) -> None:
+        self._names = sides(rows)
+        self._legend = LEGEND if symbol is None else alt.Legend(title=None, symbolType=symbol)
+        self._looks = {
+            "baseline": {"stroke": BASELINE, "fill": SURFACE, "shape": "circle", "dash": [5, 3]},
+            "candidate": {"stroke": colour, "fill": colour, "shape": "diamond", "dash": [1, 0]},
+        }
+
+    def _look(self, look: str) -> dict[str, Any]:
+        scale = alt.Scale(domain=self._names, range=self._range(look))
+        return {"shorthand": "side:N", "scale": scale, "legend": self._legend}
+
+    def _range(self, look: str) -> list[Any]:
+        return [self._looks[name][look] for name in self._names]
+
+    @property
+    def stroke(self) -> alt.Stroke:
+        return alt.Stroke(**self._look("stroke"))
+
+    @property
+    def fill(self) -> alt.Fill:
+        return alt.Fill(**self._look("fill"))
+
+    def points(self) -> dict[str, Any]:
+        """Encodings of points."""
+        return {"stroke": self.stroke, "fill": self.fill, "shape": alt.Shape(**self._look("shape"))}
+
+    def lines(self) -> dict[str, Any]:
+        """Encodings of lines."""
+        return {"stroke": self.stroke, "strokeDash": alt.StrokeDash(**self._look("dash"))}
+
+
+def joined(base: alt.Chart, side: Side, **encodings: Any) -> alt.Chart:
+    """Thin lines through the points of each side."""
+    lines: alt.Chart = base.mark_line(strokeWidth=1.5, opacity=0.8).encode(**side.lines(), **encodings)
+    return lines
+
+
+def interval(base: alt.Chart, lower: str, upper: str, **encodings: Any) -> alt.Chart:
+    """A vertical line from ``lower`` to ``upper`` where a row has both."""
+    line: alt.Chart = (
+        base.transform_filter(f"isValid(datum.{lower}) && isValid(datum.{upper})")
+        .mark_rule(strokeWidth=2, opacity=0.75)
+        .encode(y=alt.Y(f"{lower}:Q"), y2=alt.Y2(f"{upper}:Q"), **encodings)
+    )
+    return line
+
+
+def tips(*fields: tuple[str, str, str | None]) -> list[alt.Tooltip]:
+    """Tooltips from field (with its type), title and d3 format."""
+    return [
+        alt.Tooltip(field, title=title) if form is None else alt.Tooltip(field, title=title, format=form)
+        for field, title, form in fields
+    ]

@@ -1,0 +1,45 @@
+"""What a step costs: round time by load band against ordinary decoding."""
+
+from __future__ import annotations
+
+import altair as alt
+
+from ..model import Report
+from .boundary import band_rows
+from .chart import Rows
+from .parts import Side, bands, beside, data, joined, tips
+from .theme import INK, MUTED, ROUND, finish
+
+
+def round_time_rows(report: Report) -> Rows:
+    """Load bands with a step time."""
+    return band_rows(report, "round_time_ms")
+
+
+def round_time(rows: Rows) -> alt.LayerChart:
+    """Time of one step by load band, and T0, the time of an ordinary step at the same load, as a bar across."""
+    side = Side(rows, ROUND)
+    base = alt.Chart(data(rows)).encode(x=bands(rows), xOffset=beside(rows))
+    y = alt.Y("round_time_ms:Q", title="Time of a step (ms)")
+    points = base.mark_point(size=80, strokeWidth=2, opacity=1).encode(
+        y=y,
+        tooltip=tips(
+            ("side:N", "Side", None),
+            ("load_band:N", "Load", None),
+            ("round_time_ms:Q", "Round time, ms", ".2f"),
+            ("t0_ms:Q", "T0, ms", ".2f"),
+            ("t0_origin:N", "T0 from", None),
+            ("steps:Q", "Steps", ",d"),
+            ("origin:N", "Origin", None),
+        ),
+        **side.points(),
+    )
+    first = rows[0]
+    has_t0 = base.transform_filter("isValid(datum.t0_ms)")
+    ordinary = has_t0.mark_tick(thickness=3, color=INK, width={"band": 0.9}).encode(y=alt.Y("t0_ms:Q"))
+    name = (
+        has_t0.transform_filter((alt.datum.load_band == first["load_band"]) & (alt.datum.side == first["side"]))
+        .mark_text(dy=12, color=MUTED, text="T0")
+        .encode(y=alt.Y("t0_ms:Q"))
+    )
+    return finish(joined(base, side, y=y), ordinary, name, points)
