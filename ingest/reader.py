@@ -85,7 +85,7 @@ class BatchSink(Protocol):
     """A sink for a batch: it is told of every row and reject which input it came from, by position in the batch."""
 
     def rows(self, table: str, frame: pl.DataFrame) -> None:
-        """Rows as for Sink.rows, each one record, with one column more: ``input`` (UInt32), the position of its input."""
+        """Rows as for Sink.rows, each one record; one more column ``input`` (UInt32): the position of its input."""
 
     def reject(self, position: int, byte_offset: int | None, reason: str, text: str | bytes, records: int = 1) -> None:
         """As Sink.reject, for the input at ``position``."""

@@ -1,0 +1,311 @@
+"""Expositions: the text of ``/metrics`` in the Prometheus text format or in OpenMetrics, one scrape or many a file.
+
+Nearly every line of a scrape repeats the line before it but for the value. So lines are taken apart in bulk, each
+distinct text is parsed once, and rows are built column by column over many scrapes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+import polars as pl
+
+from .exposition_scan import Reading, Scrape, Vocabulary, scan
+from .exposition_split import Piece, pieces
+from .reader import BatchSink, Input, InputContext, Progress, Sink
+from .series_layout import Layout, ends_open, plan
+from .snapshot_frames import LATEST, Scrapes, emit, server_name
+
+SCAN_BYTES = 2 << 20
+"""Text that is taken apart at once: enough to pay for the array operations, little enough for the caches."""
+BATCH_VALUES = 1 << 21
+"""Values held back before their rows are built (16 MiB)."""
+SHOWN_LINES = 10
+"""Bad lines of one scrape that get a reject of their own; the rest share one."""
+
+_END_MARK = b"# EOF"
+_COUNTER_FAMILY = re.compile(rb"^# TYPE (\S+) counter\s*\n([^#\n][^\n{ ]*)", re.MULTILINE)
+_EPOCH = dt.datetime(1970, 1, 1)
+_STAMP = re.compile(rb"[0-9]{1,12}(?:\.[0-9]+)?")
+
+CUT_REASON = (
+    "the scrape was cut: its last line has no end, so the value in it was not used; "
+    "the next scrape of this server makes up for it"
+)
+ENDLESS_REASON = (
+    "the scrape was cut between two lines: its end is missing, so the last list or histogram was not used; "
+    "the next scrape of this server makes up for it"
+)
+EMPTY_REASON = "the scrape holds no sample: the server did not answer, look at what saved it"
+FOREIGN_REASON = "the scrape holds no vLLM series: check that it came from the /metrics of a vLLM server"
+ALIEN_REASON = "this is no metrics exposition but something saved in its place: check the address that was scraped"
+LONG_REASON = "the scrape is longer than 64 MiB and was not read: check that each scrape has its '# scraped_at' line"
+UNTIMED_REASON = "the text has no '# scraped_at' line before it though others in the file have: its time is not known"
+STAMP_REASON = "the time in the '# scraped_at' line is no number of unix seconds"
+TWICE_REASON = "a series is in the scrape twice: put a '# scraped_at' line before each scrape of a file"
+
+
+def read(stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
+    """Rows of ``snapshots`` and ``other_samples`` from one input; what cannot be read becomes rejects.
+
+    A scrape has the time of the ``# scraped_at <unix seconds>`` line before it, else the time in the file's name, else
+    the latest timestamp of its samples, else the file's last change.
+    """
+    return read_many([Input(stream, context)], _SingleSink(sink))[0]
+
+
+def read_many(inputs: Iterable[Input], sink: BatchSink) -> list[Progress]:
+    """As ``read``, for many inputs at once."""
+    batch = _Batch(sink)
+    ends = [batch.take(one) for one in inputs]
+    batch.finish()
+    return ends
+
+
+class _SingleSink:
+    """A batch of one input."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.note = sink.note
+
+    def rows(self, table: str, frame: pl.DataFrame) -> None:
+        self._sink.rows(table, frame.drop("input"))
+
+    def reject(self, position: int, byte_offset: int | None, reason: str, text: str | bytes, records: int = 1) -> None:
+        del position
+        self._sink.reject(byte_offset, reason, text, records)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Scrapes of one layout whose rows are not built yet."""
+
+    layout: Layout
+    inputs: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What the text of a layout tells of its end."""
+
+    openmetrics: bool
+    open_end: bool
+    """Whether its last series is part of a histogram that goes on."""
+
+
+class _Batch:
+    """What was read and is not yet given to the sink."""
+
+    def __init__(self, sink: BatchSink) -> None:
+        self.sink = sink
+        self.contexts: list[InputContext] = []
+        self.vocabulary = Vocabulary()
+        self.scrapes: list[Scrape] = []
+        self.scrape_bytes = 0
+        self.layouts: dict[tuple[bytes, bool, bool], Layout] = {}
+        self.shapes: dict[bytes, _Shape] = {}
+        self.pending: dict[int, _Pending] = {}
+        self.pending_values = 0
+        self.before: Reading | None = None
+
+    def take(self, one: Input) -> Progress:
+        """Read one input to its end."""
+        position, context = len(self.contexts), one.context
+        self.contexts.append(context)
+        marked = bool(context.resume.get("marked"))
+        held: Piece | None = None
+        end = context.offset
+        for piece in pieces(one.stream, context.offset):
+            if held is not None:
+                marked = marked or held.stamp is not None or piece.stamp is not None
+                self._add(position, held, marked=marked)
+            held, end = piece, piece.end
+        if held is None:
+            if context.offset == 0:
+                self.sink.reject(position, 0, EMPTY_REASON, b"")
+            return Progress(end, {"marked": marked})
+        marked = marked or held.stamp is not None
+        if marked and not context.settled and _unfinished(held):
+            # It may still grow. The cut is told at once; the scrape is read again when there is more of it.
+            self.sink.reject(position, held.offset, CUT_REASON, _last_line(held.text))
+            return Progress(held.offset, {"marked": marked})
+        self._add(position, held, marked=marked)
+        return Progress(end, {"marked": marked})
+
+    def _add(self, position: int, piece: Piece, *, marked: bool) -> None:
+        """Put a scrape with the others to be taken apart, or reject it."""
+        reason, time = None, None
+        if piece.too_long:
+            reason = LONG_REASON
+        elif piece.stamp is not None:
+            time = _microseconds(piece.stamp)
+            reason = STAMP_REASON if time is None else None
+        elif marked:
+            if not piece.text.strip():
+                return
+            reason = UNTIMED_REASON
+        if reason is None and not piece.text.strip():
+            reason = EMPTY_REASON
+        if reason is not None:
+            self.sink.reject(position, piece.offset, reason, piece.stamp or piece.text[:200])
+            return
+        if time is None and (named := self.contexts[position].named_at) is not None:
+            time = _since_epoch(named)
+        body, cut = piece.text, _unfinished(piece)
+        body_offset = piece.end - len(body)
+        if not body.endswith(b"\n"):
+            last = _last_line(body)
+            body = body[: len(body) - len(last)]
+            if cut:
+                self.sink.reject(position, body_offset + len(body), CUT_REASON, last)
+        self.scrapes.append(Scrape(position, piece.offset, body_offset, body, time, cut))
+        self.scrape_bytes += len(body)
+        if self.scrape_bytes >= SCAN_BYTES:
+            self._scan()
+
+    def _scan(self) -> None:
+        readings = scan(self.scrapes, self.vocabulary)
+        self.scrapes, self.scrape_bytes = [], 0
+        for reading in readings:
+            self._sort(reading)
+        if self.pending_values >= BATCH_VALUES:
+            self._emit()
+        if self.vocabulary.full:
+            self._emit()
+            self.vocabulary, self.layouts, self.shapes, self.before = Vocabulary(), {}, {}, None
+
+    def _sort(self, reading: Reading) -> None:
+        """Put what a scrape says with the scrapes of the same layout, or reject it."""
+        scrape = reading.scrape
+        if not len(reading.codes):
+            if reading.foreign and not reading.bad_lines:
+                reason = FOREIGN_REASON
+            else:
+                reason = ALIEN_REASON if reading.bad_lines else EMPTY_REASON
+            if reading.bad_lines or not scrape.cut:  # a scrape cut in its first line is told already
+                self.sink.reject(scrape.position, scrape.offset, reason, scrape.body[:200])
+            return
+        for offset, why, line in reading.bad_lines[:SHOWN_LINES]:
+            self.sink.reject(scrape.position, offset, f"the line is no sample, {why}: its value was not used", line)
+        if rest := reading.bad_lines[SHOWN_LINES:]:
+            reason = f"{len(rest)} more lines of the scrape are no samples: their values were not used"
+            self.sink.reject(scrape.position, rest[0][0], reason, rest[0][2], len(rest))
+        layout = self._layout(reading)
+        if layout.twice is not None:
+            self.sink.reject(scrape.position, scrape.offset, TWICE_REASON, layout.twice.name)
+            return
+        for reason, text in layout.problems:
+            self.sink.reject(scrape.position, scrape.offset, reason, text)
+        pending = self.pending.setdefault(id(layout), _Pending(layout))
+        pending.inputs.append(scrape.position)
+        pending.offsets.append(scrape.offset)
+        pending.times.append(self._time(reading))
+        pending.values.append(reading.values)
+        self.pending_values += len(reading.values)
+
+    def _layout(self, reading: Reading) -> Layout:
+        codes = reading.codes.tobytes()
+        early = not reading.scrape.cut and self._ends_early(reading, codes)
+        if early:
+            self.sink.reject(
+                reading.scrape.position, reading.scrape.offset, ENDLESS_REASON, _last_line(reading.scrape.body)
+            )
+        cut = reading.scrape.cut or early
+        if not cut:
+            self.before = reading
+        torn = cut and reading.ends_with_vllm
+        layout = self.layouts.get((codes, cut, torn))
+        if layout is None:
+            series = [self.vocabulary.series[code] for code in reading.codes]
+            layout = self.layouts[codes, cut, torn] = plan(series, cut=cut, torn=torn)
+        return layout
+
+    def _ends_early(self, reading: Reading, codes: bytes) -> bool:
+        """Whether a scrape was cut between two lines, as far as it can be told from what it holds."""
+        body = reading.scrape.body
+        if body[-16:].rstrip().endswith(_END_MARK):
+            return False
+        shape = self.shapes.get(codes)
+        if shape is None:
+            series = [self.vocabulary.series[code] for code in reading.codes]
+            shape = self.shapes[codes] = _Shape(_is_openmetrics(body), ends_open(series))
+        return (
+            shape.openmetrics
+            or (shape.open_end and reading.ends_with_vllm)
+            or _last_line(body[:-1]).startswith(b"# HELP")
+            or (self.before is not None and _is_start_of(reading, self.before))
+        )
+
+    def _time(self, reading: Reading) -> int:
+        if reading.scrape.time is not None:
+            return reading.scrape.time
+        if reading.timestamp is not None and 0 < reading.timestamp < LATEST:
+            return round(reading.timestamp * 1e6)
+        return _since_epoch(self.contexts[reading.scrape.position].modified_at)
+
+    def finish(self) -> None:
+        """Give everything that is held back to the sink."""
+        self._scan()
+        self._emit()
+
+    def _emit(self) -> None:
+        for pending in self.pending.values():
+            scrapes = Scrapes(
+                np.array(pending.inputs, np.uint32),
+                np.array(pending.offsets, np.int64),
+                np.array(pending.times, np.int64),
+                np.stack(pending.values),
+            )
+            emit(pending.layout, scrapes, self._instance, self.sink)
+        self.pending, self.pending_values = {}, 0
+
+    def _instance(self, position: int, name: str | None, alone: bool) -> str:
+        return server_name(self.contexts[position], name, alone)
+
+
+def _unfinished(piece: Piece) -> bool:
+    last = _last_line(piece.text).strip()
+    return bool(last and last != _END_MARK) or (piece.stamp is not None and not piece.text)
+
+
+def _last_line(text: bytes) -> bytes:
+    return text[text.rfind(b"\n") + 1 :]
+
+
+def _is_start_of(reading: Reading, before: Reading) -> bool:
+    """Whether a scrape is the one before it in the same input without its end, families included."""
+    count = len(reading.codes)
+    return (
+        reading.scrape.position == before.scrape.position
+        and count < len(before.codes)
+        and reading.comments < before.comments
+        and bool(np.array_equal(reading.codes, before.codes[:count]))
+    )
+
+
+def _is_openmetrics(body: bytes) -> bool:
+    """Whether counter families are named without the suffix that their samples have, which only OpenMetrics does."""
+    found = _COUNTER_FAMILY.search(body)
+    if found is None:
+        return False
+    family, sample = (name.replace(b":", b"_") for name in found.groups())
+    return not family.endswith(b"_total") and sample == family + b"_total"
+
+
+def _microseconds(stamp: bytes) -> int | None:
+    if not _STAMP.fullmatch(stamp) or not 0 < float(stamp) < LATEST:
+        return None
+    return round(float(stamp) * 1e6)
+
+
+def _since_epoch(moment: dt.datetime) -> int:
+    return (moment - _EPOCH) // dt.timedelta(microseconds=1)

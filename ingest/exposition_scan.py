@@ -1,0 +1,208 @@
+"""Many scrapes taken apart at once: the series of every line and their values, by array operations.
+
+The text of a line is split at its last blank into what names the series and the value behind it. Each distinct text is
+parsed once, by the grammar of one line; lines that do not split this way (timestamps, exemplars, damage) are parsed one
+by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .exposition_line import LineError, Series, parse_sample, parse_series, parse_value
+from .metric_names import meaning
+
+MAX_LINE = 1 << 20
+"""Longest line that is parsed, in bytes."""
+MAX_TEXTS = 1 << 19
+"""Distinct texts that are remembered before the memory is emptied."""
+
+FOREIGN = -1
+"""A series of another program."""
+ALONE = -2
+"""A line that has to be parsed by itself."""
+
+Codes = npt.NDArray[np.int32]
+Positions = npt.NDArray[np.int64]
+_NEWLINE, _BLANK, _COMMENT = b"\n #"
+
+
+class Vocabulary:
+    """Every series seen so far under a number, and the texts that name it."""
+
+    def __init__(self) -> None:
+        self.series: list[Series] = []
+        self._numbers: dict[Series, int] = {}
+        self._texts: dict[bytes, int] = {}
+
+    @property
+    def full(self) -> bool:
+        return len(self._texts) > MAX_TEXTS
+
+    def code(self, text: bytes) -> int:
+        """The number of the series that a text names; FOREIGN or ALONE if it has none."""
+        code = self._texts.get(text)
+        if code is None:
+            try:
+                code = self.number(parse_series(text)) if len(text) <= MAX_LINE else ALONE
+            except LineError:
+                return ALONE  # usually a text with a value in it, hardly seen twice
+            self._texts[text] = code
+        return code
+
+    def number(self, series: Series) -> int:
+        """The number of a series; FOREIGN for one of another program."""
+        number = self._numbers.get(series)
+        if number is None:
+            number = FOREIGN
+            if meaning(series.name) is not None:
+                number = len(self.series)
+                self.series.append(series)
+            self._numbers[series] = number
+        return number
+
+
+@dataclass(slots=True)
+class Scrape:
+    """One scrape to take apart: complete lines only, each with its newline."""
+
+    position: int
+    """Which input it is from."""
+    offset: int
+    """Where it begins in the decompressed input."""
+    body_offset: int
+    """Where its lines begin."""
+    body: bytes
+    time: int | None = None
+    """Unix microseconds; None where only the samples may tell."""
+    cut: bool = False
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a scrape says: numbers of series and their values in the order of the lines."""
+
+    scrape: Scrape
+    codes: Codes
+    values: npt.NDArray[np.float64]
+    comments: int
+    """Comment lines, HELP and TYPE among them."""
+    foreign: bool
+    """Whether it has samples of other programs."""
+    ends_with_vllm: bool
+    """Whether its last sample is of a vLLM series."""
+    timestamp: float | None = None
+    """Latest timestamp on a sample, unix seconds."""
+    bad_lines: list[tuple[int, str, bytes]] = field(default_factory=list)
+    """Offset, reason and text of each line that is no sample."""
+
+
+def scan(scrapes: Sequence[Scrape], vocabulary: Vocabulary) -> list[Reading]:
+    """Take the scrapes apart; one reading for each."""
+    text = b"".join(scrape.body for scrape in scrapes)
+    start, blank, end, comments = _lines(text)
+    codes = _codes(text, start, blank, vocabulary)
+    values = np.full(len(codes), np.nan)
+    split = np.flatnonzero(codes >= 0)
+    values[split], failed = _values(text, blank[split] + 1, end[split])
+
+    bounds = np.cumsum([0, *(len(scrape.body) for scrape in scrapes)])
+    alone: dict[int, list[tuple[int, str, bytes]]] = {}
+    stamps: dict[int, float] = {}
+    for line in np.concatenate([np.flatnonzero(codes == ALONE), split[failed]]):
+        owner = int(np.searchsorted(bounds, start[line], side="right")) - 1
+        codes[line] = FOREIGN
+        raw = text[start[line] : end[line]].rstrip(b"\r")
+        if not raw.strip():
+            continue
+        try:
+            if len(raw) > MAX_LINE:
+                raise LineError(f"it is longer than {MAX_LINE} bytes")
+            sample = parse_sample(raw)
+        except LineError as why:
+            offset = scrapes[owner].body_offset + int(start[line] - bounds[owner])
+            alone.setdefault(owner, []).append((offset, str(why), raw))
+            continue
+        codes[line], values[line] = vocabulary.number(sample.series), sample.value
+        if sample.timestamp is not None:
+            stamps[owner] = max(sample.timestamp, stamps.get(owner, sample.timestamp))
+
+    kept = np.flatnonzero(codes >= 0)
+    kept_codes, kept_values = codes[kept], values[kept]
+    line_bounds = np.searchsorted(start, bounds)
+    kept_bounds = np.searchsorted(kept, line_bounds)
+    comment_bounds = np.searchsorted(comments, bounds)
+    readings = []
+    for owner, scrape in enumerate(scrapes):
+        first, last = kept_bounds[owner], kept_bounds[owner + 1]
+        bad = alone.get(owner, [])
+        readings.append(
+            Reading(
+                scrape,
+                kept_codes[first:last],
+                kept_values[first:last],
+                int(comment_bounds[owner + 1] - comment_bounds[owner]),
+                bool(line_bounds[owner + 1] - line_bounds[owner] - (last - first) - len(bad) > 0),
+                bool(last > first and kept[last - 1] == line_bounds[owner + 1] - 1),
+                stamps.get(owner),
+                sorted(bad),
+            )
+        )
+    return readings
+
+
+def _lines(text: bytes) -> tuple[Positions, Positions, Positions, Positions]:
+    """Start, last blank (else end) and end of every line that may be a sample, and the starts of comments."""
+    raw = np.frombuffer(text, np.uint8)
+    breaks = np.flatnonzero((raw == _NEWLINE) | (raw == _BLANK))
+    newlines = np.flatnonzero(raw[breaks] == _NEWLINE)
+    end = breaks[newlines]
+    start = np.concatenate([np.zeros(min(1, len(end)), np.int64), end[:-1] + 1])
+    blank = np.where(newlines > 0, breaks[newlines - 1], -1)
+    blank = np.where(blank < start, end, blank)
+    first = raw[start]
+    comment = first == _COMMENT
+    sample = ~comment & (start < end)
+    return start[sample], blank[sample], end[sample], start[comment]
+
+
+def _codes(text: bytes, start: Positions, blank: Positions, vocabulary: Vocabulary) -> Codes:
+    """The number of the series that each line names in front of its last blank."""
+    encoded = pc.dictionary_encode(_slices(text, start, blank))
+    known = np.array([vocabulary.code(one) for one in encoded.dictionary.to_pylist()], np.int32)
+    return known[encoded.indices.to_numpy()] if len(start) else np.empty(0, np.int32)
+
+
+def _values(text: bytes, start: Positions, end: Positions) -> tuple[npt.NDArray[np.float64], Positions]:
+    """The numbers between the positions, and which of them are none."""
+    nothing = np.empty(0, np.int64)
+    slices = _slices(text, start, end)
+    try:
+        # Digits and signs only: the cast itself refuses what is no text.
+        return pc.cast(slices.view(pa.large_string()), pa.float64()).to_numpy(), nothing
+    except pa.ArrowInvalid:
+        values = np.full(len(start), np.nan)
+        failed = []
+        for at, one in enumerate(slices.to_pylist()):
+            try:
+                values[at] = parse_value(one)
+            except LineError:
+                failed.append(at)
+        return values, np.array(failed, np.int64)
+
+
+def _slices(text: bytes, start: Positions, end: Positions) -> pa.Array:
+    """The parts of the text from each start to its end, which come in order, as one array."""
+    count = len(start)
+    offsets = np.empty(2 * count + 1, np.int64)
+    offsets[0:-1:2], offsets[1:-1:2] = start, end
+    offsets[-1] = end[-1] if count else 0
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+    both = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2 * count, buffers)
+    return both.take(pa.array(np.arange(0, 2 * count, 2)))

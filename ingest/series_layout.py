@@ -1,0 +1,379 @@
+"""How the series of one scrape make up rows: worked out once for each set of series, used for every scrape with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..schemas.vllm_metrics import (
+    ENGINE_LABEL,
+    INSTANCE_LABEL,
+    JOB_LABEL,
+    METRICS,
+    MODEL_LABEL,
+    REPLICA_LABELS,
+    Metric,
+)
+from .exposition_line import Series
+from .metric_names import Meaning, meaning
+
+V0_REASON = (
+    "these speculative counters are of the V0 engine, where they are sums of running totals and also count tokens "
+    "after the first rejection, so no rate follows from them: ingest the server's log instead"
+)
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A column that is one series."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A column that is a list, one series a position."""
+
+    at: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A column that is a map, one series a key."""
+
+    keys: tuple[str, ...]
+    at: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """A column that is a histogram: one series an edge (+Inf last), sum and count where they are exposed."""
+
+    le: tuple[float, ...]
+    at: tuple[int, ...]
+    sum_at: int | None
+    count_at: int | None
+
+
+@dataclass(slots=True)
+class RowPlan:
+    """One row of ``snapshots`` that every scrape of a layout gives."""
+
+    target: Labels
+    """Labels beyond engine and model: what a Prometheus server or a wrapper added."""
+    engine: int
+    model: str | None
+    columns: dict[str, Scalar | Listed | Mapped | Histogram] = field(default_factory=dict)
+    facts: dict[str, int] = field(default_factory=dict)
+    """Columns whose value is in a label of a configuration metric."""
+    start_at: int | None = None
+    births_at: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Which row a series belongs to, as far as its labels say."""
+
+    target: Labels
+    engine: str | None
+    model: str | None
+
+
+@dataclass(slots=True)
+class Layout:
+    """The rows that a set of series makes, the series no column takes, and what is wrong with the set."""
+
+    series: tuple[Series, ...]
+    rows: list[RowPlan]
+    others: tuple[int, ...]
+    problems: tuple[tuple[str, str], ...]
+    """Reason and text of each record that every scrape of this layout has to reject."""
+    twice: Series | None
+    """A series that is in the set twice: two scrapes run into one."""
+
+
+def plan(series: Sequence[Series], *, cut: bool = False, torn: bool = False) -> Layout:
+    """The layout of a scrape with these series, in the order in which they stand.
+
+    ``cut``: the end of the scrape is missing, so the earliest birth time cannot be told. ``torn``: it was cut behind
+    the last of these series, so a list, map or histogram that this series is part of may lack elements.
+    """
+    return _Planner(tuple(series), cut, torn).layout()
+
+
+def ends_open(series: Sequence[Series]) -> bool:
+    """Whether the last series is part of a histogram of which more must follow."""
+    if not series:
+        return False
+    name, _, part = series[-1].name.rpartition("_")
+    if part == "bucket":
+        return True
+    other = {"count": "sum", "sum": "count"}.get(part)
+    what = meaning(series[-1].name)
+    return (
+        other is not None
+        and what is not None
+        and what.part in {"count", "sum"}
+        and not any(one.name == f"{name}_{other}" and one.labels == series[-1].labels for one in series)
+    )
+
+
+class _Planner:
+    def __init__(self, series: tuple[Series, ...], cut: bool, torn: bool) -> None:
+        self.series = series
+        self.cut = cut
+        self.labels = [dict(one.labels) for one in series]
+        self.meanings = [meaning(one.name) or Meaning("unknown") for one in series]
+        self.others: list[int] = []
+        self.problems: list[tuple[str, str]] = []
+        self.torn_column = self._column_of_last() if torn else None
+
+    def layout(self) -> Layout:
+        rows = [self._row(place, members) for place, members in self._groups().items()]
+        self.others.extend(at for at, what in enumerate(self.meanings) if what.part == "unknown")
+        return Layout(
+            self.series,
+            sorted((row for row in rows if row.columns), key=lambda row: (row.target, row.engine, row.model or "")),
+            tuple(sorted(self.others)),
+            tuple(self.problems),
+            self._twice(),
+        )
+
+    def _column_of_last(self) -> str | None:
+        last = self.meanings[-1] if self.meanings else None
+        if last and last.metrics and (last.metrics[0].index or last.metrics[0].kind == "histogram"):
+            return last.metrics[0].column
+        return None
+
+    def _twice(self) -> Series | None:
+        seen: set[Series] = set()
+        for one, what in zip(self.series, self.meanings, strict=True):
+            if what.part != "unknown" and one in seen:
+                return one
+            seen.add(one)
+        return None
+
+    def _groups(self) -> dict[_Place, list[int]]:
+        """The series that fill columns, by the row they belong to."""
+        groups: dict[_Place, list[int]] = {}
+        for at, what in enumerate(self.meanings):
+            if what.part in {"value", "bucket", "sum", "count"}:
+                groups.setdefault(self._place(at, what.metrics[0]), []).append(at)
+        for place in list(groups):
+            others = [other for other in groups if other != place]
+            if any(_splits(place, other) for other in others):
+                self.others.extend(groups.pop(place))  # a label no column knows splits what should be one series
+        for place in [place for place in groups if place.engine is None or place.model is None]:
+            full = [other for other in groups if other != place and _covers(other, place)]
+            if len(full) == 1:
+                groups[full[0]].extend(groups.pop(place))
+            elif full:
+                self.others.extend(groups.pop(place))  # a sum over engines or models belongs to no single row
+        return groups
+
+    def _place(self, at: int, metric: Metric) -> _Place:
+        labels = self.labels[at]
+        inner = {ENGINE_LABEL, MODEL_LABEL, "le" if metric.kind == "histogram" else metric.index}
+        target = tuple(item for item in self.series[at].labels if item[0] not in inner)
+        return _Place(target, labels.get(ENGINE_LABEL), labels.get(MODEL_LABEL))
+
+    def _row(self, place: _Place, members: list[int]) -> RowPlan:
+        engine = _engine_number(place.engine)
+        if engine is None:
+            self.problems.append(
+                (f"the engine label {place.engine!r} is no number, so these series belong to no engine", _shown(place))
+            )
+            return RowPlan(place.target, 0, place.model)
+        row = RowPlan(place.target, engine, place.model)
+        for metric in METRICS:
+            candidates: dict[tuple[int, ...], list[int]] = {}
+            for at in members:
+                what = self.meanings[at]
+                if what.metrics[0] is metric:
+                    candidates.setdefault(what.rank, []).append(at)
+            column = self._column(metric, candidates)
+            if column is not None and metric.column != self.torn_column:
+                row.columns[metric.column] = column
+        self._refuse_v0(row, place)
+        self._add_facts(row, place, wrapped=all(self.meanings[at].wrapped for at in members))
+        return row
+
+    def _column(
+        self, metric: Metric, candidates: dict[tuple[int, ...], list[int]]
+    ) -> Scalar | Listed | Mapped | Histogram | None:
+        """The column of the newest name that is complete."""
+        failures = []
+        for rank in sorted(candidates, reverse=True):
+            members = candidates[rank]
+            try:
+                if metric.kind == "histogram":
+                    return self._histogram(members)
+                if metric.index == "position":
+                    return self._listed(members)
+                if metric.index is not None:
+                    return self._mapped(members, metric.index)
+                return Scalar(members[0])
+            except _Incomplete as why:
+                failures.append((str(why), self.series[members[0]].name))
+        if failures and metric.column != self.torn_column:
+            self.problems.append(failures[0])
+        return None
+
+    def _histogram(self, members: list[int]) -> Histogram:
+        edges: dict[float, int] = {}
+        ends: dict[str, int] = {}
+        for at in members:
+            part = self.meanings[at].part
+            if part == "bucket":
+                edge = _edge(self.labels[at].get("le"))
+                if edge in edges:
+                    raise _Incomplete(f"the histogram has the edge {edge} twice and cannot be read")
+                edges[edge] = at
+            else:
+                ends[part] = at
+        le = tuple(sorted(edges))
+        if not le or not math.isinf(le[-1]):
+            raise _Incomplete("the histogram has no +Inf bucket, so part of it is missing")
+        if "sum" not in ends and "count" not in ends:
+            raise _Incomplete("the histogram has neither sum nor count, so part of it is missing")
+        return Histogram(le, tuple(edges[edge] for edge in le), ends.get("sum"), ends.get("count"))
+
+    def _listed(self, members: list[int]) -> Listed:
+        positions = {self.labels[at].get("position", ""): at for at in members}
+        wanted = [str(position) for position in range(len(positions))]
+        if set(positions) != set(wanted):
+            raise _Incomplete("the positions are not 0, 1, 2, … without a gap, so part of them is missing")
+        return Listed(tuple(positions[position] for position in wanted))
+
+    def _mapped(self, members: list[int], index: str) -> Mapped:
+        keyed = {self.labels[at].get(index, ""): at for at in members}
+        keys = tuple(sorted(keyed))
+        return Mapped(keys, tuple(keyed[key] for key in keys))
+
+    def _refuse_v0(self, row: RowPlan, place: _Place) -> None:
+        counters = row.columns.keys() & {"drafted", "accepted"}
+        signs = any(what.v0_sign and self._touches(at, place) for at, what in enumerate(self.meanings))
+        # V0 has neither an engine label nor a counter of rounds.
+        if counters and (signs or (place.engine is None and "rounds" not in row.columns)):
+            for column in counters:
+                del row.columns[column]
+            self.problems.append((V0_REASON, "spec_decode_num_draft_tokens_total"))
+
+    def _add_facts(self, row: RowPlan, place: _Place, *, wrapped: bool) -> None:
+        births = []
+        for at, what in enumerate(self.meanings):
+            if what.part == "start":
+                # Behind a wrapper it is the start of the wrapper's own process.
+                if not wrapped and self._touches(at, place):
+                    row.start_at = at
+            elif what.part == "birth":
+                if self._touches(at, place) and self.labels[at].get(ENGINE_LABEL) == place.engine:
+                    births.append(at)
+            elif what.part == "info" and self._touches(at, place):
+                for metric in what.metrics:
+                    value = _info(self.labels[at], metric.info_labels)
+                    if value is not None:
+                        row.facts[metric.column] = value
+        row.births_at = () if self.cut else tuple(births)
+
+    def _touches(self, at: int, place: _Place) -> bool:
+        """Whether no label of the series speaks against the row."""
+        labels = self.labels[at]
+        wanted = [*place.target, (ENGINE_LABEL, place.engine), (MODEL_LABEL, place.model)]
+        return all(value is None or labels.get(name, value) == value for name, value in wanted)
+
+
+class _Incomplete(ValueError):
+    """A part of a column's value is missing or does not fit."""
+
+
+def instance_names(layout: Layout) -> dict[Labels, str | None]:
+    """What each target of a layout calls its server; None where it says nothing and the input's own name holds.
+
+    A name that starts with ``/`` goes behind the input's own name: several replicas answered at one address.
+    """
+    targets = list(dict.fromkeys(row.target for row in layout.rows))
+    names = {target: _own_name(dict(target)) for target in targets}
+    for wider in (JOB_LABEL, None):
+        shared = [target for target in targets if list(names.values()).count(names[target]) > 1]
+        for target in shared:
+            others = [other for other in shared if other != target and names[other] == names[target]]
+            labels = dict(target)
+            if wider is not None:
+                if wider in labels:
+                    own = names[target]
+                    names[target] = f"/{labels[wider]}" if own is None else f"{labels[wider]}/{own.lstrip('/')}"
+            elif others:
+                apart = [f"{key}={value}" for key, value in target if any((key, value) not in one for one in others)]
+                names[target] = "/".join([names[target] or "", *apart])
+    return names
+
+
+def names_of_others(layout: Layout, names: dict[Labels, str | None]) -> list[str | None]:
+    """What each series that no column takes calls its server: as the rows whose labels it shares."""
+    found = []
+    for at in layout.others:
+        own = dict(layout.series[at].labels)
+        alike = [name for target, name in names.items() if all(own.get(key) == value for key, value in target)]
+        found.append(alike[0] if alike else _own_name(own))
+    return found
+
+
+def _own_name(labels: dict[str, str]) -> str | None:
+    if labels.get(INSTANCE_LABEL):
+        return labels[INSTANCE_LABEL]
+    for label in REPLICA_LABELS:
+        if labels.get(label):
+            return f"/{labels[label]}"
+    return None
+
+
+def _splits(place: _Place, other: _Place) -> bool:
+    return (
+        place.engine == other.engine
+        and place.model == other.model
+        and len(place.target) > len(other.target)
+        and set(place.target) > set(other.target)
+    )
+
+
+def _covers(full: _Place, partial: _Place) -> bool:
+    """Whether the labels that ``partial`` lacks are given by ``full`` and the rest agree."""
+    return (
+        full.target == partial.target
+        and (partial.engine is None or partial.engine == full.engine)
+        and (partial.model is None or partial.model == full.model)
+    )
+
+
+def _engine_number(label: str | None) -> int | None:
+    if label is None or label == "":
+        return 0
+    return int(label) if label.isascii() and label.isdecimal() and len(label) < 10 else None
+
+
+def _edge(text: str | None) -> float:
+    try:
+        edge = float(text or "")
+    except ValueError:
+        edge = math.nan
+    if math.isnan(edge):
+        raise _Incomplete(f"the bucket edge {text!r} is no number")
+    return edge
+
+
+def _info(labels: dict[str, str], wanted: Iterable[str | tuple[str, ...]]) -> int | None:
+    for names in wanted:
+        factors = [labels.get(name, "") for name in ((names,) if isinstance(names, str) else names)]
+        if all(factor.isascii() and factor.isdecimal() and len(factor) < 16 for factor in factors):
+            value = math.prod(int(factor) for factor in factors)
+            if 0 < value < 2**53:
+                return value
+    return None
+
+
+def _shown(place: _Place) -> str:
+    return ", ".join(f"{name}={value}" for name, value in (*place.target, ("model_name", place.model)) if value)

@@ -1,0 +1,253 @@
+"""Rows of ``snapshots`` and ``other_samples`` from values of series: whole columns at once.
+
+Expositions and the API of a Prometheus server both end here: a layout says which series make up a row, a matrix holds
+one line of values a scrape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from ..schemas.arrow_types import arrow_type
+from ..schemas.raw import SNAPSHOTS
+from ..schemas.vllm_metrics import METRICS
+from .reader import BatchSink, InputContext
+from .series_layout import (
+    Histogram,
+    Layout,
+    Listed,
+    Mapped,
+    RowPlan,
+    Scalar,
+    instance_names,
+    names_of_others,
+)
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+Naming = Callable[[int, str | None, bool], str]
+"""Names the server of a row: from the input's position, what the input calls the server (None if nothing; with a
+leading ``/`` where only replicas behind one address are told apart), and whether all rows call it the same."""
+
+EXACT = 2.0**53
+"""Counters are floats at the source: above this they have lost whole units."""
+LATEST = 4_102_444_800.0
+"""The year 2100 in unix seconds: a later time is none."""
+
+_UNITS = {metric.column: metric.unit for metric in METRICS}
+_KINDS = {metric.column: metric.kind for metric in METRICS}
+_TYPES = {column.name: column.type for column in SNAPSHOTS.columns}
+_OTHER_LABELS = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
+
+
+@dataclass(frozen=True)
+class Scrapes:
+    """Scrapes of one layout: an element, or a line of ``values``, for each."""
+
+    inputs: npt.NDArray[np.uint32]
+    offsets: Integers
+    times: Integers
+    """Unix microseconds."""
+    values: Floats
+    """A line a scrape, a column a series of the layout; NaN is no value for a column of ``snapshots``."""
+    present: Flags | None = None
+    """Where a series has a sample at all; None where all have."""
+
+
+def emit(layout: Layout, scrapes: Scrapes, naming: Naming, sink: BatchSink) -> None:
+    """Give the rows of these scrapes to the sink, and a reject for each value that cannot be one."""
+    builder = _Builder(layout, scrapes, sink)
+    names = instance_names(layout)
+    alone = len(set(names.values())) <= 1
+    tables = []
+    for row in layout.rows:
+        table = builder.snapshots(row)
+        if table.num_rows:
+            named = _named(table["input"].to_numpy(), [names[row.target]], None, alone, naming)
+            tables.append(table.append_column("instance", named))
+    if tables:
+        frame = pl.from_arrow(pa.concat_tables(tables, promote_options="default"))
+        sink.rows("snapshots", cast(pl.DataFrame, frame))
+    if layout.others:
+        others, which = builder.others()
+        if others.height:
+            named = _named(others["input"].to_numpy(), names_of_others(layout, names), which, alone, naming)
+            sink.rows("other_samples", others.with_columns(instance=pl.Series(named)))
+
+
+def server_name(context: InputContext, name: str | None, alone: bool) -> str:
+    """The server of a row: as the user named it, as the input names it, else the input's own name."""
+    if name is None or (context.instance_given and alone and not name.startswith("/")):
+        return context.instance
+    return context.instance + name if name.startswith("/") else name
+
+
+def _named(
+    inputs: npt.NDArray[np.uint32], names: list[str | None], which: Integers | None, alone: bool, naming: Naming
+) -> pa.Array:
+    """The server of each row, from its input and from which of the names it has."""
+    codes = inputs.astype(np.int64) * len(names) + (0 if which is None else which)
+    distinct, places = np.unique(codes, return_inverse=True)
+    named = [naming(int(code) // len(names), names[int(code) % len(names)], alone) for code in distinct]
+    return pa.array(named, pa.string()).take(pa.array(places))
+
+
+class _Builder:
+    """Columns from the values of one layout's scrapes."""
+
+    def __init__(self, layout: Layout, scrapes: Scrapes, sink: BatchSink) -> None:
+        self.layout = layout
+        self.scrapes = scrapes
+        self.sink = sink
+        self.count = len(scrapes.times)
+        values = scrapes.values
+        with np.errstate(invalid="ignore"):
+            self.whole = (values >= 0) & (values <= EXACT) & (values == np.floor(values))
+        self.integers = np.where(self.whole, values, 0).astype(np.int64)
+
+    def snapshots(self, row: RowPlan) -> pa.Table:
+        """One row a scrape; scrapes without any value of this row left out."""
+        columns: dict[str, pa.Array] = {
+            "input": pa.array(self.scrapes.inputs),
+            "byte_offset": pa.array(self.scrapes.offsets),
+            "scraped_at": pa.array(self.scrapes.times).cast(pa.timestamp("us")),
+            "engine": pa.array(np.full(self.count, row.engine, np.int32)),
+            "model_name": pa.array([row.model], pa.string()).take(pa.array(np.zeros(self.count, np.int64))),
+            "process_started_at": self._started(row),
+        }
+        known = np.zeros(self.count, np.bool_)
+        for name, column in row.columns.items():
+            columns[name], there = self._column(name, column)
+            known |= there
+        for name, fact in row.facts.items():
+            columns[name] = pa.array(np.full(self.count, fact)).cast(arrow_type(_TYPES[name]))
+        table = pa.table(columns)
+        return table if known.all() else table.filter(pa.array(known))
+
+    def others(self) -> tuple[pl.DataFrame, Integers]:
+        """The samples that no column takes, series by series, and which of the layout's others each is of."""
+        at = np.array(self.layout.others)
+        series = [self.layout.series[one] for one in at]
+        labels = [[{"key": key, "value": value} for key, value in one.labels] for one in series]
+        known = pl.DataFrame(
+            {"metric": pl.Series([one.name for one in series]), "labels": pl.Series(labels, dtype=_OTHER_LABELS)}
+        )
+        line = np.tile(np.arange(self.count), len(at))
+        which = np.repeat(np.arange(len(at)), self.count)
+        values = self.scrapes.values[:, at].T.ravel()
+        if self.scrapes.present is not None:
+            there = self.scrapes.present[:, at].T.ravel()
+            line, which, values = line[there], which[there], values[there]
+        frame = known[which].with_columns(
+            input=pl.Series(self.scrapes.inputs[line]),
+            byte_offset=pl.Series(self.scrapes.offsets[line]),
+            scraped_at=pl.Series(self.scrapes.times[line]).cast(pl.Datetime("us")),
+            value=pl.Series(values),
+        )
+        return frame, which
+
+    def _started(self, row: RowPlan) -> pa.Array:
+        values = self.scrapes.values
+        started = np.full(self.count, np.nan)
+        if row.births_at:
+            births = values[:, row.births_at]
+            started = np.fmin.reduce(np.where((births > 0) & (births < LATEST), births, np.nan), axis=1)
+        if row.start_at is not None:
+            start = values[:, row.start_at]
+            started = np.where((start > 0) & (start < LATEST), start, started)
+        unknown = np.isnan(started)
+        microseconds = np.rint(np.where(unknown, 0, started) * 1e6).astype(np.int64)
+        return pa.array(microseconds, mask=unknown).cast(pa.timestamp("us"))
+
+    def _column(self, name: str, column: Scalar | Listed | Mapped | Histogram) -> tuple[pa.Array, Flags]:
+        """The column, and where it has a value."""
+        if isinstance(column, Scalar):
+            if _KINDS[name] == "counter":
+                good = self._good(name, (column.at,), self.whole)
+                return pa.array(self.integers[:, column.at], mask=_mask(good)), good
+            values = self._gauge(name, column.at)
+            good = ~np.isnan(values)
+            return pa.array(values, mask=_mask(good)), good
+        if isinstance(column, Listed):
+            good = self._good(name, column.at, self.whole)
+            return _lists(self.integers[:, column.at], good), good
+        if isinstance(column, Mapped):
+            return self._map(name, column)
+        return self._histogram(name, column)
+
+    def _map(self, name: str, column: Mapped) -> tuple[pa.Array, Flags]:
+        counted = _KINDS[name] == "counter"
+        good = self._good(name, column.at, self.whole if counted else np.isfinite(self.scrapes.values))
+        values = (self.integers if counted else self.scrapes.values)[:, column.at]
+        width = len(column.keys)
+        keys = pa.array(column.keys, pa.string()).take(pa.array(np.tile(np.arange(width), self.count)))
+        items = pa.StructArray.from_arrays([keys, pa.array(values.ravel())], ["key", "value"])
+        return _list_of(items, self.count, width, good), good
+
+    def _histogram(self, name: str, column: Histogram) -> tuple[pa.Array, Flags]:
+        ends = () if column.count_at is None else (column.count_at,)
+        good = self._good(name, (*column.at, *ends), self.whole)
+        edges = np.tile(np.array(column.le), (self.count, 1))
+        everywhere = np.ones(self.count, np.bool_)
+        total = pa.nulls(self.count, pa.float64())
+        if column.sum_at is not None:
+            values = self.scrapes.values[:, column.sum_at]
+            total = pa.array(values, mask=_mask(np.isfinite(values)))
+        counts = self.integers[:, column.at[-1] if column.count_at is None else column.count_at]
+        parts = [_lists(edges, everywhere), _lists(self.integers[:, column.at], everywhere), total, pa.array(counts)]
+        mask = None if good.all() else pa.array(~good)
+        return pa.StructArray.from_arrays(parts, ["le", "n", "sum", "count"], mask=mask), good
+
+    def _gauge(self, name: str, at: int) -> Floats:
+        values = self.scrapes.values[:, at]
+        if name == "prefix_hit_rate":
+            values = np.where(values == -1, np.nan, values)  # the old gauge's word for none
+        highest = 1.0 if _UNITS[name] == "ratio" else EXACT
+        good = (values >= 0) & (values <= highest)
+        self._reject(name, np.flatnonzero(~good & ~np.isnan(values)), (at,))
+        return np.where(good, values, np.nan)
+
+    def _good(self, name: str, at: tuple[int, ...], valid: Flags) -> Flags:
+        """Where every one of these series has a valid value; a reject where one has a value that is not."""
+        good: Flags = np.all(valid[:, at], axis=1)
+        if not good.all():
+            wrong = ~valid[:, at] & ~np.isnan(self.scrapes.values[:, at])
+            self._reject(name, np.flatnonzero(wrong.any(axis=1)), at)
+        return good
+
+    def _reject(self, name: str, lines: Integers, at: tuple[int, ...]) -> None:
+        wanted = "a count" if _KINDS[name] in {"counter", "histogram"} else f"a number of {_UNITS[name]}"
+        if _UNITS[name] == "ratio":
+            wanted = "a share between 0 and 1"
+        for line in lines:
+            values = ", ".join(f"{value:g}" for value in self.scrapes.values[line, at])
+            self.sink.reject(
+                int(self.scrapes.inputs[line]),
+                int(self.scrapes.offsets[line]),
+                f"the value for {name} is not {wanted} and was left out: look at the server that wrote it",
+                f"{self.layout.series[at[0]].name} {values}",
+            )
+
+
+def _mask(good: Flags) -> Flags | None:
+    return None if good.all() else ~good
+
+
+def _lists(values: npt.NDArray[Any], good: Flags) -> pa.Array:
+    """A list for each line of the matrix, null where it is not good."""
+    count, width = values.shape
+    return _list_of(pa.array(np.ascontiguousarray(values).ravel()), count, width, good)
+
+
+def _list_of(items: pa.Array, count: int, width: int, good: Flags) -> pa.Array:
+    offsets = pa.array(np.arange(count + 1, dtype=np.int64) * width)
+    return pa.LargeListArray.from_arrays(offsets, items, mask=None if good.all() else pa.array(~good))
