@@ -85,22 +85,26 @@ class Warehouse:
 
         ``rows`` must have the Arrow schema of the table; ``metadata`` goes into the file's footer.
         """
+        target = self.partition(table, date, deployment) / f"{name}.parquet"
+        try:
+            self.publish(self.stage(table, rows, **metadata), target)
+        except OSError as error:
+            raise WarehouseError(f"Cannot write {target}: {error.strerror or error}; nothing was published.") from error
+        return target
+
+    def stage(self, table: Table, rows: pa.Table, **metadata: str) -> Path:
+        """Write rows to a file that no reader looks at, to be published later; the arguments are those of ``write``."""
         import pyarrow.parquet as pq
 
         schema = table.arrow_schema()
         if not rows.schema.equals(schema, check_metadata=False):
             rows = rows.select(schema.names).cast(schema)
         rows = rows.replace_schema_metadata({f"specledger.{key}": value for key, value in metadata.items()})
-        target = self.partition(table, date, deployment) / f"{name}.parquet"
-        try:
-            aside = self.aside()
-            pq.write_table(
-                rows, aside, compression="zstd", compression_level=COMPRESSION_LEVEL, row_group_size=ROW_GROUP_ROWS
-            )
-            self.publish(aside, target)
-        except OSError as error:
-            raise WarehouseError(f"Cannot write {target}: {error.strerror or error}; nothing was published.") from error
-        return target
+        aside = self.aside()
+        pq.write_table(
+            rows, aside, compression="zstd", compression_level=COMPRESSION_LEVEL, row_group_size=ROW_GROUP_ROWS
+        )
+        return aside
 
     def aside(self, suffix: str = ".parquet") -> Path:
         """A fresh path under the warehouse, on the same file system, that no reader looks at."""
