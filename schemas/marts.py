@@ -35,9 +35,9 @@ def _quantiles(name: str, doc: str) -> tuple[Column, ...]:
     columns: list[Column] = []
     for share in ("p50", "p95", "p99"):
         columns += [
-            _figure(f"{name}_{share}", f"{doc}, {share}: interpolated point.", "ms"),
+            _figure(f"{name}_{share}", f"{doc}, {share}: point inside its bucket; null where that is open.", "ms"),
             _figure(f"{name}_{share}_lower", f"{doc}, {share}: lower edge of its bucket.", "ms"),
-            _figure(f"{name}_{share}_upper", f"{doc}, {share}: upper edge of its bucket.", "ms"),
+            _figure(f"{name}_{share}_upper", f"{doc}, {share}: upper edge of its bucket; null where it is open.", "ms"),
         ]
     return tuple(columns)
 
@@ -86,24 +86,51 @@ DEPLOYMENT_DAYS = Table(
     (
         DATE,
         DEPLOYMENT,
-        Column("model", "VARCHAR", "Target model of the start-up records in force; null without, or where they differ."),
-        Column("served_model_name", "VARCHAR", "Model name that metrics and responses show; null where several were served."),
-        Column("quantization", "VARCHAR", "Target quantization of the start-up records, none included; null without, or where they differ."),
+        Column(
+            "model", "VARCHAR", "Target model of the start-up records in force; null without, or where they differ."
+        ),
+        Column(
+            "served_model_name",
+            "VARCHAR",
+            "Model name that metrics and responses show; null where several were served.",
+        ),
+        Column(
+            "quantization",
+            "VARCHAR",
+            "Target quantization of the start-up records, none included; null without, or where they differ.",
+        ),
         Column("quantization_label", "VARCHAR", "Label quant, in lower case; null where none was given."),
         Column("dtype", "VARCHAR", "Data type of the start-up records; null without, or where they differ."),
         Column("tensor_parallel", "INTEGER", "Tensor-parallel size; null where not known.", "GPUs"),
         Column("pipeline_parallel", "INTEGER", "Pipeline-parallel size; null where not known.", "GPUs"),
         Column("speculative", "BOOLEAN", "Whether rounds were run or configured; null where nothing tells."),
-        Column("draft_limit", "INTEGER", "Greatest configured draft length K; 0 without speculation; null where not known.", "tokens"),
+        Column(
+            "draft_limit",
+            "INTEGER",
+            "Greatest configured draft length K; 0 without speculation; null where not known.",
+            "tokens",
+        ),
         Column("instances", "BIGINT", "Instances with data on the day.", "instances"),
         Column("engines", "BIGINT", "Engines with data on the day.", "engines"),
         Column("kv_tokens_per_engine", "DOUBLE", "Mean KV cache size of the engines whose size is known.", "tokens"),
         Column("kv_tokens", "BIGINT", "KV cache size of all engines; null where that of one is not known.", "tokens"),
-        _figure("gpus_per_engine", "Label gpus (GPUs of one instance) over its engines, else TP x PP; null when neither is known.", "GPUs"),
+        _figure(
+            "gpus_per_engine",
+            "Label gpus (GPUs of one instance) over its engines, else TP x PP; null when neither is known.",
+            "GPUs",
+        ),
         Column("gpus_from", "VARCHAR", "label, or parallel sizes (derived); null without."),
     ),
     key=("date", "deployment"),
-    reads=("deployments", "snapshots", "requests", "cells_snapshots", "cells_requests", "cells_log_stats", "cells_iterations"),
+    reads=(
+        "deployments",
+        "snapshots",
+        "requests",
+        "cells_snapshots",
+        "cells_requests",
+        "cells_log_stats",
+        "cells_iterations",
+    ),
 )
 
 ACCEPTANCE = Table(
@@ -113,7 +140,7 @@ ACCEPTANCE = Table(
     (
         *BAND_GRAIN,
         _count("requests", "Requests that returned a first token.", "requests"),
-        _count("steps", "Steps; null where the origin cannot tell.", "steps"),
+        _count("steps", "Steps of observations whose steps are known; null where none are.", "steps"),
         _count("rounds", "Speculative rounds R.", "rounds"),
         _count("drafted", "Draft tokens D.", "tokens"),
         _count("accepted", "Accepted draft tokens C.", "tokens"),
@@ -137,9 +164,13 @@ POSITIONS = Table(
     (
         *BAND_GRAIN,
         Column("position", "INTEGER", "Draft position, 1-based.", nullable=False),
-        _count("rounds", "R_i, rounds that drafted at least this many tokens (R where censored).", "rounds"),
+        _count(
+            "rounds",
+            "R_i, rounds that drafted at least this many tokens (R where censored); null where ΣC_i is not C.",
+            "rounds",
+        ),
         _count("accepted", "C_i.", "tokens"),
-        _figure("survival", "S_i = C_i / R_i (C_i / R where censored).", "ratio"),
+        _figure("survival", "S_i = C_i / R_i (C_i / R where censored); null where ΣC_i is not C.", "ratio"),
         _figure("conditional", "a_i = S_i / S_(i-1); null where censored.", "ratio"),
         _figure("predicted_length", "E[L] at draft length i = 1 + Σ S_j for j up to i.", "tokens"),
         _figure("marginal_gain", "S of the next position; beyond the last one extrapolated with its a_i.", "tokens"),
@@ -173,35 +204,6 @@ DRAFT_LENGTHS = Table(
     reads=("cells_draft_lengths",),
 )
 
-ROUND_TIME = Table(
-    "round_time",
-    "mart",
-    "deployment, date, origin, load band, context band, task",
-    (
-        *BAND_GRAIN,
-        _count("n", "Steps, or iterations for origin iterations.", "steps"),
-        _figure("round_time_ms", "Σ decode time / steps; iterations: mean elapsed time without prefill work.", "ms"),
-        *(
-            column
-            for share in ("p50", "p95", "p99")
-            for column in (
-                _figure(share, f"{share} of single steps: interpolated point.", "ms"),
-                _figure(f"{share}_lower", f"{share}: lower edge of its bucket.", "ms"),
-                _figure(f"{share}_upper", f"{share}: upper edge of its bucket.", "ms"),
-            )
-        ),
-        _figure("longest_ms", "Longest single step seen; null where only buckets are known.", "ms"),
-        _figure(
-            "prefill_share",
-            "Share of iteration time spent in iterations with prefill work; null for other origins.",
-            "ratio",
-        ),
-        EVIDENCE,
-    ),
-    key=BAND_KEY,
-    reads=("band_totals", "cells_snapshots", "cells_requests", "cells_iterations"),
-)
-
 LATENCY = Table(
     "latency",
     "mart",
@@ -221,6 +223,37 @@ LATENCY = Table(
     ),
     key=BAND_KEY,
     reads=("band_totals", "cells_snapshots", "cells_requests"),
+)
+
+ROUND_TIME = Table(
+    "round_time",
+    "mart",
+    "deployment, date, origin, load band, context band, task",
+    (
+        *BAND_GRAIN,
+        _count("n", "Steps, or iterations for origin iterations.", "steps"),
+        _figure("round_time_ms", "Σ decode time / steps; iterations: mean elapsed time without prefill work.", "ms"),
+        *(
+            column
+            for share in ("p50", "p95", "p99")
+            for column in (
+                _figure(share, f"{share} of single steps (requests: stream gaps): point inside its bucket.", "ms"),
+                _figure(f"{share}_lower", f"{share}: lower edge of its bucket.", "ms"),
+                _figure(f"{share}_upper", f"{share}: upper edge of its bucket.", "ms"),
+            )
+        ),
+        _figure(
+            "longest_ms", "Longest single step (requests: stream gap) seen; null where only buckets are known.", "ms"
+        ),
+        _figure(
+            "prefill_share",
+            "Share of iteration time spent in iterations with prefill work; null for other origins.",
+            "ratio",
+        ),
+        EVIDENCE,
+    ),
+    key=BAND_KEY,
+    reads=("band_totals", "latency", "cells_iterations"),
 )
 
 PREEMPTION = Table(
@@ -247,12 +280,14 @@ PREEMPTION = Table(
         _figure("waiting_mean", "Mean requests waiting.", "requests"),
         _figure("waiting_max", "Most requests waiting.", "requests"),
         _count(
-            "recomputed_tokens", "Decode positions computed again after a resume, where iterations show them.", "tokens"
+            "recomputed_tokens",
+            "Origin iterations: positions computed again after a resume, at least; estimated.",
+            "tokens",
         ),
         EVIDENCE,
     ),
     key=("date", "deployment", "origin", "load_band"),
-    reads=("cells_snapshots", "cells_log_stats", "cells_requests"),
+    reads=("deployment_days", "cells_snapshots", "cells_requests", "cells_log_stats", "cells_iterations"),
 )
 
 CAPACITY = Table(
@@ -264,7 +299,7 @@ CAPACITY = Table(
         DEPLOYMENT,
         ORIGIN,
         LOAD_BAND,
-        _figure("seconds", "Engine seconds observed.", "s"),
+        _figure("seconds", "Engine seconds observed; requests: their running time / load, an estimate.", "s"),
         _count("kv_tokens", "KV cache size of the deployment.", "tokens"),
         _figure("candidate_kv_share", "Running x D / R as a share of KV capacity; an estimate.", "ratio"),
         _figure("output_tps", "Output tokens per engine second.", "tokens/s"),
@@ -274,7 +309,11 @@ CAPACITY = Table(
         _figure(
             "goodput_tps", "Output tokens per second from requests within every limit; null without limits.", "tokens/s"
         ),
-        _figure("gpus", "GPUs of one engine: label gpus, else TP x PP; null when neither is known.", "GPUs"),
+        _figure(
+            "gpus",
+            "GPUs of one engine: label gpus (of one instance) over its engines, else TP x PP; null when neither is known.",
+            "GPUs",
+        ),
         Column("gpus_from", "VARCHAR", "label or parallel sizes (derived)."),
         _figure("gpu_s_per_1k_tokens", "GPU-seconds per 1,000 output tokens.", "GPU s"),
         _figure(
@@ -285,7 +324,7 @@ CAPACITY = Table(
         EVIDENCE,
     ),
     key=("date", "deployment", "origin", "load_band"),
-    reads=("band_totals", "cells_snapshots", "cells_requests", "deployments"),
+    reads=("deployment_days", "cells_snapshots", "cells_requests", "cells_log_stats"),
 )
 
 LEDGER = Table(
@@ -316,7 +355,9 @@ LEDGER = Table(
         _figure("speedup", "S = T0 / TPOT; pooled: Σ tokens x T0(band) / Σ decode time.", "ratio"),
         _figure("break_even_length", "T_round / T0.", "tokens"),
         _figure(
-            "break_even_acceptance", "Equal a_i at which S = 1; 0 where T_round <= T0, null where none exists.", "ratio"
+            "break_even_acceptance",
+            "Equal a_i at which 1 + coverage x Σ a^i reaches the break-even length; 0 where T_round <= T0, null where none does.",
+            "ratio",
         ),
         _figure("draft_limit", "Draft length K used for the break-even: mean D / R rounded up.", "tokens"),
         Column(
@@ -326,13 +367,13 @@ LEDGER = Table(
         ),
         _figure(
             "token_share",
-            "Share of the deployment's tokens in bands that have T0 (pooled rows), or of this band.",
+            "Share of the deployment's tokens in this band; pooled: in bands that have T0, to which t0_ms, speedup and break-even belong.",
             "ratio",
         ),
         EVIDENCE,
     ),
     key=("date", "deployment", "origin", "load_band", "context_band"),
-    reads=("band_totals", "cells_draft_lengths", "deployments"),
+    reads=("band_totals", "deployment_days", "cells_draft_lengths"),
 )
 
 LOAD_MIX = Table(
@@ -363,12 +404,22 @@ RECONCILIATION = Table(
         Column("origin", "VARCHAR", "Origins compared, for example snapshots, or requests/snapshots.", nullable=False),
         _figure("expected", "What the identity asks for.", "as checked"),
         _figure("found", "What the data hold.", "as checked"),
-        _figure("difference", "found - expected.", "as checked"),
+        _figure("difference", "found - expected; 0 where a bound is kept.", "as checked"),
         Column("verdict", "VARCHAR", "ok, fail or no_data.", nullable=False),
         Column("detail", "VARCHAR", "What the difference means, in words; null where nothing is to be said."),
     ),
     key=("date", "deployment", "instance", "engine", "check_name", "origin"),
-    reads=("cells_snapshots", "cells_requests", "cells_log_stats", "cells_iterations", "run_totals"),
+    reads=(
+        "deployment_days",
+        "cells_snapshots",
+        "cells_requests",
+        "cells_log_stats",
+        "cells_iterations",
+        "cells_draft_lengths",
+        "snapshots",
+        "requests",
+        "run_totals",
+    ),
 )
 
 MART_TABLES: tuple[Table, ...] = (
@@ -377,8 +428,8 @@ MART_TABLES: tuple[Table, ...] = (
     ACCEPTANCE,
     POSITIONS,
     DRAFT_LENGTHS,
-    ROUND_TIME,
     LATENCY,
+    ROUND_TIME,
     PREEMPTION,
     CAPACITY,
     LEDGER,
