@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from dataclasses import dataclass
+from typing import BinaryIO
 
 import numpy as np
 import polars as pl
@@ -18,13 +18,12 @@ import polars as pl
 from .exposition_scan import Reading, Scrape, Vocabulary, scan
 from .exposition_split import Piece, pieces
 from .reader import BatchSink, Input, InputContext, Progress, Sink
-from .series_layout import Layout, ends_open, plan
-from .snapshot_frames import LATEST, Scrapes, emit, server_name
+from .series_layout import ends_open
+from .series_rows import RowBuilder
+from .snapshot_frames import LATEST
 
 SCAN_BYTES = 2 << 20
 """Text that is taken apart at once: enough to pay for the array operations, little enough for the caches."""
-BATCH_VALUES = 1 << 21
-"""Values held back before their rows are built (16 MiB)."""
 SHOWN_LINES = 10
 """Bad lines of one scrape that get a reject of their own; the rest share one."""
 
@@ -47,7 +46,6 @@ ALIEN_REASON = "this is no metrics exposition but something saved in its place: 
 LONG_REASON = "the scrape is longer than 64 MiB and was not read: check that each scrape has its '# scraped_at' line"
 UNTIMED_REASON = "the text has no '# scraped_at' line before it though others in the file have: its time is not known"
 STAMP_REASON = "the time in the '# scraped_at' line is no number of unix seconds"
-TWICE_REASON = "a series is in the scrape twice: put a '# scraped_at' line before each scrape of a file"
 
 
 def read(stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
@@ -82,17 +80,6 @@ class _SingleSink:
         self._sink.reject(byte_offset, reason, text, records)
 
 
-@dataclass(slots=True)
-class _Pending:
-    """Scrapes of one layout whose rows are not built yet."""
-
-    layout: Layout
-    inputs: list[int] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
-    times: list[int] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class _Shape:
     """What the text of a layout tells of its end."""
@@ -111,10 +98,8 @@ class _Batch:
         self.vocabulary = Vocabulary()
         self.scrapes: list[Scrape] = []
         self.scrape_bytes = 0
-        self.layouts: dict[tuple[bytes, bool, bool], Layout] = {}
         self.shapes: dict[bytes, _Shape] = {}
-        self.pending: dict[int, _Pending] = {}
-        self.pending_values = 0
+        self.rows = RowBuilder(sink, self.contexts)
         self.before: Reading | None = None
 
     def take(self, one: Input) -> Progress:
@@ -177,11 +162,9 @@ class _Batch:
         self.scrapes, self.scrape_bytes = [], 0
         for reading in readings:
             self._sort(reading)
-        if self.pending_values >= BATCH_VALUES:
-            self._emit()
         if self.vocabulary.full:
-            self._emit()
-            self.vocabulary, self.layouts, self.shapes, self.before = Vocabulary(), {}, {}, None
+            self.rows.forget()
+            self.vocabulary, self.shapes, self.before = Vocabulary(), {}, None
 
     def _sort(self, reading: Reading) -> None:
         """Put what a scrape says with the scrapes of the same layout, or reject it."""
@@ -199,41 +182,29 @@ class _Batch:
         if rest := reading.bad_lines[SHOWN_LINES:]:
             reason = f"{len(rest)} more lines of the scrape are no samples: their values were not used"
             self.sink.reject(scrape.position, rest[0][0], reason, rest[0][2], len(rest))
-        layout = self._layout(reading)
-        if layout.twice is not None:
-            self.sink.reject(scrape.position, scrape.offset, TWICE_REASON, layout.twice.name)
-            return
-        for reason, text in layout.problems:
-            self.sink.reject(scrape.position, scrape.offset, reason, text)
-        pending = self.pending.setdefault(id(layout), _Pending(layout))
-        pending.inputs.append(scrape.position)
-        pending.offsets.append(scrape.offset)
-        pending.times.append(self._time(reading))
-        pending.values.append(reading.values)
-        self.pending_values += len(reading.values)
-
-    def _layout(self, reading: Reading) -> Layout:
-        codes = reading.codes.tobytes()
-        early = not reading.scrape.cut and self._ends_early(reading, codes)
+        early = not scrape.cut and self._ends_early(reading)
         if early:
-            self.sink.reject(
-                reading.scrape.position, reading.scrape.offset, ENDLESS_REASON, _last_line(reading.scrape.body)
-            )
-        cut = reading.scrape.cut or early
+            self.sink.reject(scrape.position, scrape.offset, ENDLESS_REASON, _last_line(scrape.body[:-1]))
+        cut = scrape.cut or early
         if not cut:
             self.before = reading
-        torn = cut and reading.ends_with_vllm
-        layout = self.layouts.get((codes, cut, torn))
-        if layout is None:
-            series = [self.vocabulary.series[code] for code in reading.codes]
-            layout = self.layouts[codes, cut, torn] = plan(series, cut=cut, torn=torn)
-        return layout
+        self.rows.add(
+            self.vocabulary,
+            scrape.position,
+            scrape.offset,
+            self._time(reading),
+            reading.codes,
+            reading.values,
+            cut=cut,
+            torn=cut and reading.ends_with_vllm,
+        )
 
-    def _ends_early(self, reading: Reading, codes: bytes) -> bool:
+    def _ends_early(self, reading: Reading) -> bool:
         """Whether a scrape was cut between two lines, as far as it can be told from what it holds."""
         body = reading.scrape.body
         if body[-16:].rstrip().endswith(_END_MARK):
             return False
+        codes = reading.codes.tobytes()
         shape = self.shapes.get(codes)
         if shape is None:
             series = [self.vocabulary.series[code] for code in reading.codes]
@@ -255,21 +226,7 @@ class _Batch:
     def finish(self) -> None:
         """Give everything that is held back to the sink."""
         self._scan()
-        self._emit()
-
-    def _emit(self) -> None:
-        for pending in self.pending.values():
-            scrapes = Scrapes(
-                np.array(pending.inputs, np.uint32),
-                np.array(pending.offsets, np.int64),
-                np.array(pending.times, np.int64),
-                np.stack(pending.values),
-            )
-            emit(pending.layout, scrapes, self._instance, self.sink)
-        self.pending, self.pending_values = {}, 0
-
-    def _instance(self, position: int, name: str | None, alone: bool) -> str:
-        return server_name(self.contexts[position], name, alone)
+        self.rows.flush()
 
 
 def _unfinished(piece: Piece) -> bool:

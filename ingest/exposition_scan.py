@@ -15,35 +15,29 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .exposition_line import LineError, Series, parse_sample, parse_series, parse_value
-from .metric_names import meaning
+from .exposition_line import LineError, parse_sample, parse_series, parse_value
+from .series_rows import FOREIGN, MAX_SERIES, Codes, Numbering, Values
 
 MAX_LINE = 1 << 20
 """Longest line that is parsed, in bytes."""
-MAX_TEXTS = 1 << 19
-"""Distinct texts that are remembered before the memory is emptied."""
 
-FOREIGN = -1
-"""A series of another program."""
 ALONE = -2
-"""A line that has to be parsed by itself."""
+"""In place of a number: a line that has to be parsed by itself."""
 
-Codes = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.int64]
 _NEWLINE, _BLANK, _COMMENT = b"\n #"
 
 
-class Vocabulary:
-    """Every series seen so far under a number, and the texts that name it."""
+class Vocabulary(Numbering):
+    """The series seen so far, and the texts that name them."""
 
     def __init__(self) -> None:
-        self.series: list[Series] = []
-        self._numbers: dict[Series, int] = {}
+        super().__init__()
         self._texts: dict[bytes, int] = {}
 
     @property
     def full(self) -> bool:
-        return len(self._texts) > MAX_TEXTS
+        return len(self) > MAX_SERIES or len(self._texts) > MAX_SERIES
 
     def code(self, text: bytes) -> int:
         """The number of the series that a text names; FOREIGN or ALONE if it has none."""
@@ -55,17 +49,6 @@ class Vocabulary:
                 return ALONE  # usually a text with a value in it, hardly seen twice
             self._texts[text] = code
         return code
-
-    def number(self, series: Series) -> int:
-        """The number of a series; FOREIGN for one of another program."""
-        number = self._numbers.get(series)
-        if number is None:
-            number = FOREIGN
-            if meaning(series.name) is not None:
-                number = len(self.series)
-                self.series.append(series)
-            self._numbers[series] = number
-        return number
 
 
 @dataclass(slots=True)
@@ -90,7 +73,7 @@ class Reading:
 
     scrape: Scrape
     codes: Codes
-    values: npt.NDArray[np.float64]
+    values: Values
     comments: int
     """Comment lines, HELP and TYPE among them."""
     foreign: bool
@@ -179,7 +162,7 @@ def _codes(text: bytes, start: Positions, blank: Positions, vocabulary: Vocabula
     return known[encoded.indices.to_numpy()] if len(start) else np.empty(0, np.int32)
 
 
-def _values(text: bytes, start: Positions, end: Positions) -> tuple[npt.NDArray[np.float64], Positions]:
+def _values(text: bytes, start: Positions, end: Positions) -> tuple[Values, Positions]:
     """The numbers between the positions, and which of them are none."""
     nothing = np.empty(0, np.int64)
     slices = _slices(text, start, end)

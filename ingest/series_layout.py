@@ -235,10 +235,10 @@ class _Planner:
             else:
                 ends[part] = at
         le = tuple(sorted(edges))
-        if not le or not math.isinf(le[-1]):
+        if le and le[-1] != math.inf:
             raise _Incomplete("the histogram has no +Inf bucket, so part of it is missing")
-        if "sum" not in ends and "count" not in ends:
-            raise _Incomplete("the histogram has neither sum nor count, so part of it is missing")
+        if not le and "count" not in ends:
+            raise _Incomplete("the histogram has neither buckets nor a count, so part of it is missing")
         return Histogram(le, tuple(edges[edge] for edge in le), ends.get("sum"), ends.get("count"))
 
     def _listed(self, members: list[int]) -> Listed:

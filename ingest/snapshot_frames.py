@@ -59,8 +59,6 @@ class Scrapes:
     """Unix microseconds."""
     values: Floats
     """A line a scrape, a column a series of the layout; NaN is no value for a column of ``snapshots``."""
-    present: Flags | None = None
-    """Where a series has a sample at all; None where all have."""
 
 
 def emit(layout: Layout, scrapes: Scrapes, naming: Naming, sink: BatchSink) -> None:
@@ -144,9 +142,6 @@ class _Builder:
         line = np.tile(np.arange(self.count), len(at))
         which = np.repeat(np.arange(len(at)), self.count)
         values = self.scrapes.values[:, at].T.ravel()
-        if self.scrapes.present is not None:
-            there = self.scrapes.present[:, at].T.ravel()
-            line, which, values = line[there], which[there], values[there]
         frame = known[which].with_columns(
             input=pl.Series(self.scrapes.inputs[line]),
             byte_offset=pl.Series(self.scrapes.offsets[line]),
