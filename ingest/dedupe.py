@@ -1,0 +1,213 @@
+"""Which rows a partition already holds, told by the natural key of the table.
+
+Rows with equal keys in one input are different facts, told apart by their number among themselves: the second of them
+is new unless the partition holds two. Keys are compared as 64-bit hashes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+if TYPE_CHECKING:
+    from ..schemas.table import Table
+
+Hashes = npt.NDArray[np.uint64]
+
+SAME_REQUEST_WITHIN = dt.timedelta(minutes=10)
+"""Rows with one request id lie no further apart than this if they are one request: clients use ids again."""
+_GIVEN_BY_PARTITION = ("deployment", "date")
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """Rows that an input itself gave before: under these sources, before this byte, in earlier passes."""
+
+    sources: frozenset[str] = frozenset()
+    before: int = 0
+
+
+@dataclass
+class _HeldFile:
+    path: Path
+    staged: bool
+
+
+@dataclass
+class PartitionKeys:
+    """The keys that one partition of one table holds; files are read only where they can matter."""
+
+    table: Table
+    schema: Mapping[str, pl.DataType]
+    files: list[_HeldFile] = field(default_factory=list)
+    _unread: list[_HeldFile] = field(default_factory=list)
+    _held: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+
+    @classmethod
+    def of(cls, table: Table, schema: Mapping[str, pl.DataType], paths: Sequence[Path]) -> PartitionKeys:
+        """The keys of the published files of a partition."""
+        files = [_HeldFile(path, staged=False) for path in paths]
+        return cls(table, schema, files, list(files))
+
+    @property
+    def columns(self) -> list[str]:
+        """The key columns that lie inside the files."""
+        return [name for name in self.table.key if name not in _GIVEN_BY_PARTITION]
+
+    def new_rows(self, rows: pl.DataFrame, continuations: Mapping[int, Continuation]) -> pl.DataFrame:
+        """The rows that the partition does not hold yet; it counts as holding them from now on.
+
+        ``rows`` has the columns of the table and ``_input``, the number of the input of each row; ``continuations``
+        says of some inputs what they gave before.
+        """
+        hashes = self._hash(rows)
+        self._read_overlapping(rows)
+        rows = rows.with_columns(_key=pl.Series(hashes))
+        suspects = self._suspects(hashes)
+        if len(suspects):
+            flagged = rows["_key"].is_in(pl.Series(suspects).implode())
+            kept = self._settle(rows.filter(flagged), suspects, continuations)
+            rows = pl.concat([rows.filter(~flagged), kept], how="vertical")
+        self._held = np.sort(np.concatenate([self._held, rows["_key"].to_numpy()]))
+        return rows.drop("_key")
+
+    def staged(self, path: Path) -> None:
+        """Tell that the rows last found new were written to this file, whose keys are known."""
+        self.files.append(_HeldFile(path, staged=True))
+
+    def _hash(self, rows: pl.DataFrame) -> Hashes:
+        return rows.select(self.columns).hash_rows().to_numpy()
+
+    def _suspects(self, hashes: Hashes) -> Hashes:
+        """The distinct hashes that are held, or that occur more than once."""
+        ordered = np.sort(hashes)
+        repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+        place = np.searchsorted(self._held, ordered)
+        known = ordered[:0]
+        if len(self._held):
+            known = ordered[self._held[np.minimum(place, len(self._held) - 1)] == ordered]
+        return np.unique(np.concatenate([repeated, known]))
+
+    def _settle(self, rows: pl.DataFrame, suspects: Hashes, continuations: Mapping[int, Continuation]) -> pl.DataFrame:
+        held = self._details(suspects).with_columns(_fact="_key")
+        rows = rows.with_row_index("_place").with_columns(_fact="_key")
+        if self.table.name == "requests":
+            rows, held = _tell_apart(rows, held)
+        total = held.group_by("_fact").agg(_total=pl.len())
+        own = self._own(rows, held, continuations)
+        settled = (
+            rows.join(total, on="_fact", how="left")
+            .join(own, on=["_fact", "_input"], how="left")
+            .with_columns(pl.col("_total", "_own").fill_null(0))
+            .sort("_place")
+            .with_columns(_number=pl.int_range(pl.len()).over("_fact", "_input") + pl.col("_own"))
+            .filter(pl.col("_number") >= pl.col("_total") - pl.col("_own"))
+            .unique(["_fact", "_number"], keep="first", maintain_order=True)
+        )
+        return settled.drop("_place", "_fact", "_total", "_own", "_number")
+
+    def _own(self, rows: pl.DataFrame, held: pl.DataFrame, continuations: Mapping[int, Continuation]) -> pl.DataFrame:
+        """How many of the held rows of each key came from the very input that gives it again."""
+        if "byte_offset" not in held.columns:
+            return pl.DataFrame(schema={"_fact": pl.UInt64, "_input": pl.UInt32, "_own": pl.UInt32})
+        counts = []
+        for number, source in rows.select("_input", "source").unique().iter_rows():
+            earlier = continuations.get(number, Continuation())
+            mine = (pl.col("_staged") & (pl.col("source") == source)) | (
+                ~pl.col("_staged")
+                & pl.col("source").is_in(list(earlier.sources))
+                & (pl.col("byte_offset") < earlier.before)
+            )
+            counts.append(
+                held.filter(mine)
+                .group_by("_fact")
+                .agg(_own=pl.len())
+                .select("_fact", pl.lit(number, pl.UInt32).alias("_input"), "_own")
+            )
+        return pl.concat(counts)
+
+    def _details(self, suspects: Hashes) -> pl.DataFrame:
+        """The held rows with these keys: key, source, offset, whether of the running batch, and for requests the time."""
+        extra = [name for name in ("source", "byte_offset", "arrived_at", "finished_at") if name in self.schema]
+        schema = {"_key": pl.UInt64(), **{name: self.schema[name] for name in extra}, "_staged": pl.Boolean()}
+        wanted = pl.Series(suspects).implode()
+        found = [pl.DataFrame(schema=schema)]
+        unread = {id(file) for file in self._unread}
+        for file in self.files:
+            if id(file) in unread:
+                continue
+            rows = self._load(file.path, list(dict.fromkeys([*self.columns, *extra])))
+            rows = rows.with_columns(_key=pl.Series(self._hash(rows), dtype=pl.UInt64), _staged=pl.lit(file.staged))
+            found.append(rows.select(list(schema)).filter(pl.col("_key").is_in(wanted)))
+        return pl.concat(found)
+
+    def _load(self, path: Path, columns: list[str]) -> pl.DataFrame:
+        rows = pl.read_parquet(path, columns=columns, hive_partitioning=False)
+        return rows.cast({name: self.schema[name] for name in columns})  # type: ignore[arg-type]
+
+    def _read_overlapping(self, rows: pl.DataFrame) -> None:
+        """Read the keys of the files whose instances and times overlap with those of the rows."""
+        if not self._unread:
+            return
+        bounded = [name for name in ("instance", *self.table.moment) if name in self.columns]
+        ranges = {name: (rows[name].min(), rows[name].max()) for name in bounded}
+        later: list[_HeldFile] = []
+        for file in self._unread:
+            if not _overlaps(file.path, ranges):
+                later.append(file)
+                continue
+            held = self._hash(self._load(file.path, self.columns))
+            self._held = np.sort(np.concatenate([self._held, held]))
+        self._unread = later
+
+
+def _tell_apart(rows: pl.DataFrame, held: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Make requests with one id that lie far apart facts of their own (column ``_fact``).
+
+    Algorithm: order all rows of a key by time; where one follows the one before by more than SAME_REQUEST_WITHIN, a new
+    request begins; the number of the request becomes part of the key.
+    """
+    moment = pl.coalesce("arrived_at", "finished_at").alias("_moment")
+    both = pl.concat(
+        [
+            rows.select("_key", moment, pl.col("_place").cast(pl.Int64), pl.lit(True).alias("_new")),
+            held.with_row_index("_place").select(
+                "_key", moment, pl.col("_place").cast(pl.Int64), pl.lit(False).alias("_new")
+            ),
+        ]
+    ).sort("_key", "_moment")
+    gap = (pl.col("_moment") - pl.col("_moment").shift().over("_key")) > SAME_REQUEST_WITHIN
+    both = both.with_columns(_request=gap.fill_null(False).cast(pl.UInt32).cum_sum().over("_key"))
+    both = both.with_columns(_fact=pl.struct("_key", "_request").hash())
+    new, old = both.filter("_new").sort("_place"), both.filter(~pl.col("_new")).sort("_place")
+    return rows.with_columns(new["_fact"]), held.with_columns(old["_fact"])
+
+
+def _overlaps(path: Path, ranges: Mapping[str, tuple[Any, Any]]) -> bool:
+    """Whether the statistics of a file leave it open that it holds rows inside all the ranges."""
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_metadata(path)
+    places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
+    for name, (low, high) in ranges.items():
+        if low is None or high is None:
+            continue
+        statistics = [
+            metadata.row_group(group).column(places[name]).statistics for group in range(metadata.num_row_groups)
+        ]
+        if any(one is None or not one.has_min_max for one in statistics):
+            continue
+        if all(_plain(one.max) < low or _plain(one.min) > high for one in statistics):
+            return False
+    return True
+
+
+def _plain(value: Any) -> Any:
+    return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value

@@ -1,0 +1,58 @@
+"""The rows of ``deployments`` that come from the command line: labels, and deployments known by name only."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ..schemas.raw import DEPLOYMENTS
+from .sink import SCHEMAS
+from .streams import digest, hexdigest
+
+if TYPE_CHECKING:
+    from ..schemas.warehouse import Warehouse
+
+_SOURCE = "command line"
+
+
+def store_labels(
+    warehouse: Warehouse, deployment: str, instance: str, labels: Mapping[str, str], now: dt.datetime
+) -> None:
+    """Add the labels to the deployment, unless all of them hold already."""
+    current = _current_labels(warehouse, deployment)
+    if any(current.get(key) != value for key, value in labels.items()):
+        _write(warehouse, deployment, instance, labels, now)
+
+
+def ensure_deployments(warehouse: Warehouse, names: Iterable[str], instance: str, now: dt.datetime) -> None:
+    """Give each deployment that has no row yet one that says nothing but its name."""
+    for name in sorted(names):
+        if not warehouse.files(DEPLOYMENTS, deployment=name):
+            _write(warehouse, name, instance, {}, now)
+
+
+def _current_labels(warehouse: Warehouse, deployment: str) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    paths = [file.path for file in warehouse.files(DEPLOYMENTS, deployment=deployment)]
+    if not paths:
+        return labels
+    rows = pl.read_parquet(paths, columns=["labels", "labelled_at"], hive_partitioning=False)
+    rows = rows.filter(pl.col("labelled_at").is_not_null()).sort("labelled_at", maintain_order=True)
+    for given in rows["labels"].to_list():
+        labels.update(given or {})
+    return labels
+
+
+def _write(warehouse: Warehouse, deployment: str, instance: str, labels: Mapping[str, str], now: dt.datetime) -> None:
+    row = {
+        "instance": instance,
+        "source": _SOURCE,
+        "labels": dict(sorted(labels.items())),
+        "labelled_at": now if labels else None,
+    }
+    rows = pl.DataFrame([row], schema=SCHEMAS["deployments"])
+    name = hexdigest(digest(repr((deployment, instance, row)).encode()))[:20]
+    warehouse.write(DEPLOYMENTS, now.date(), deployment, f"labels-{name}", rows.to_arrow())

@@ -1,0 +1,180 @@
+"""From the PATH arguments of a user to the ordered list of inputs, each readable or with the reason why it is not."""
+
+from __future__ import annotations
+
+import datetime as dt
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..schemas.errors import MissingExtra, UsageError
+
+STDIN = "-"
+OBJECT_STORES = ("s3", "gs", "gcs", "az", "abfs", "abfss")
+SERVERS = ("prometheus", "prometheus+http", "prometheus+https")
+"""URL schemes that name a server to ask, not a file to open."""
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+_COMPRESSION = re.compile(r"\.(gz|gzip|zst|zstd)$", re.IGNORECASE)
+_NUMBERED = re.compile(r"\.(\d{1,5})$")
+_DATED = re.compile(r"[._-](\d{4}-?\d\d-?\d\d(?:[T_-]?\d\d[:-]?\d\d(?:[:-]?\d\d)?)?|\d{10,13})$")
+_INSTANT = re.compile(r"(?<!\d)(\d{10}|\d{13}|\d{16}|\d{19})(?!\d)")
+_EARLIEST, _LATEST = 1_000_000_000, 4_102_444_800
+"""Seconds between which a number in a file name is taken for a unix time: 2001 to 2100."""
+
+
+@dataclass(frozen=True)
+class Located:
+    """One input as found: a file, standard input or a server, or the reason why it cannot be read."""
+
+    source: str
+    """What the column ``source`` will hold."""
+    path: Path | None = None
+    url: str | None = None
+    problem: str | None = None
+
+    @property
+    def rotation(self) -> tuple[str, str]:
+        """What the files of one rotated set have in common: folder and name without number, date and compression."""
+        folder, name = os.path.split(self.source)
+        return folder, _rotation(name)[0]
+
+
+def locate(arguments: Iterable[str | os.PathLike[str]]) -> list[Located]:
+    """The inputs that the arguments name, rotated sets oldest first, each once.
+
+    An argument is a file, a folder (walked; hidden names and links that lead back are left out), a glob, ``-`` or a
+    URL. Raises UsageError for a path that does not exist and a glob that matches nothing, MissingExtra for a URL whose
+    library is not installed.
+    """
+    files: dict[str, Located] = {}
+    others: list[Located] = []
+    for argument in arguments:
+        text = os.fspath(argument)
+        if text == STDIN:
+            others.append(Located("stdin"))
+        elif scheme := _SCHEME.match(text):
+            others.append(_locate_url(text, scheme[1].lower()))
+        else:
+            for found in _locate_files(text):
+                files.setdefault(found.source, found)
+    ordered = sorted(files.values(), key=lambda found: _order(found.source))
+    return ordered + list({other.source: other for other in others}.values())
+
+
+def named_instant(source: str) -> dt.datetime | None:
+    """The unix time (s, ms, µs or ns) in a file's name as naive UTC, or None."""
+    for match in _INSTANT.finditer(os.path.basename(source)):
+        seconds, fraction = int(match[1][:10]), match[1][10:]
+        if _EARLIEST <= seconds < _LATEST:
+            micros = int(fraction[:6].ljust(6, "0"))
+            return dt.datetime(1970, 1, 1) + dt.timedelta(seconds=seconds, microseconds=micros)
+    return None
+
+
+def modified_at(path: Path | None) -> dt.datetime:
+    """Last change of a file as naive UTC; now for what is not a file."""
+    try:
+        instant = dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC) if path else dt.datetime.now(dt.UTC)
+    except (OSError, OverflowError, ValueError):
+        instant = dt.datetime.now(dt.UTC)
+    return instant.replace(tzinfo=None)
+
+
+def _locate_url(text: str, scheme: str) -> Located:
+    if scheme in SERVERS:
+        return Located(_without_credentials(text), url=text)
+    if scheme in OBJECT_STORES:
+        raise MissingExtra(f"{text}: object stores need an extra that is not installed: pip install 'specledger[s3]'.")
+    raise UsageError(
+        f"{text}: URLs of the kind {scheme}:// cannot be ingested: give a file, a folder or prometheus://."
+    )
+
+
+def _without_credentials(url: str) -> str:
+    return re.sub(r"//[^/?#]*@", "//", url)
+
+
+def _locate_files(text: str) -> Iterator[Located]:
+    path = Path(os.path.abspath(text))
+    if os.path.lexists(path):
+        yield from _walk(path)
+        return
+    matches = glob.glob(text, recursive=True) if glob.has_magic(text) else []
+    if not matches:
+        what = "matches nothing" if glob.has_magic(text) else "does not exist"
+        raise UsageError(f"{text} {what}: give an existing file, folder or glob.")
+    for match in matches:
+        yield from _walk(Path(os.path.abspath(match)))
+
+
+def _walk(top: Path) -> Iterator[Located]:
+    if not os.path.isdir(top):
+        yield _check(top)
+        return
+    visited: set[tuple[int, int]] = set()
+    refused: list[Located] = []
+
+    def refuse(error: OSError) -> None:
+        folder = str(error.filename or top)
+        refused.append(Located(folder, Path(folder), problem=_unreadable(error)))
+
+    for folder, folders, names in os.walk(top, followlinks=True, onerror=refuse):
+        identity = os.stat(folder)
+        if (identity.st_dev, identity.st_ino) in visited:
+            folders[:] = []
+            continue
+        visited.add((identity.st_dev, identity.st_ino))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield _check(Path(folder, name))
+    yield from refused
+
+
+def _check(path: Path) -> Located:
+    source = str(path)
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        return Located(source, path, problem=_unreadable(error))
+    if stat.S_ISREG(mode):
+        if not os.access(path, os.R_OK):
+            return Located(source, path, problem="The file may not be read: give the user of specledger permission.")
+        return Located(source, path)
+    kind = next((word for test, word in _KINDS if test(mode)), "special file")
+    return Located(source, path, problem=f"This is a {kind}, not a file: read it with a tool of its own into '-'.")
+
+
+_KINDS = (
+    (stat.S_ISFIFO, "named pipe"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISBLK, "block device"),
+    (stat.S_ISCHR, "character device"),
+)
+
+
+def _unreadable(error: OSError) -> str:
+    return f"The file cannot be opened ({error.strerror or error}): repair the link or the permissions."
+
+
+def _rotation(name: str) -> tuple[str, tuple[int, int, str]]:
+    """The name of the set a file belongs to, and its place in it: dated ones first, then numbers falling, then none."""
+    stem = _COMPRESSION.sub("", name)
+    if match := _NUMBERED.search(stem):
+        return stem[: match.start()], (1, -int(match[1]), "")
+    if match := _DATED.search(stem):
+        return stem[: match.start()], (0, 0, re.sub(r"\D", "", match[1]))
+    return stem, (2, 0, "")
+
+
+def _order(source: str) -> tuple[str, list[tuple[int, int, str]], tuple[int, int, str], str]:
+    folder, name = os.path.split(source)
+    stem, place = _rotation(name)
+    # Runs of digits compare as numbers, so that scrape 999 comes before scrape 1000.
+    parts = [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in re.findall(r"\d{1,30}|\D+", stem)]
+    return folder, parts, place, name

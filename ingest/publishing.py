@@ -1,0 +1,88 @@
+"""Making a batch visible as a whole: what was begun and not committed is undone by the next run."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..schemas.errors import WarehouseError
+
+if TYPE_CHECKING:
+    from ..schemas.warehouse import Warehouse
+
+_ABANDONED_S = 86_400.0
+"""Age at which a file aside belongs to a run that no longer exists."""
+
+
+@dataclass
+class Publication:
+    """Files written aside and where they go; ``commit`` is the one whose appearance makes the batch count."""
+
+    files: list[tuple[Path, Path]] = field(default_factory=list)
+    commit: tuple[Path, Path] | None = None
+
+
+def publish(warehouse: Warehouse, batch: str, publication: Publication) -> None:
+    """Move all files of a batch to their places, the commit record last.
+
+    An intent is written before: a run that ends in between leaves it, and ``recover`` undoes what it lists.
+    """
+    if publication.commit is None:
+        raise ValueError("a batch is published with its commit record")
+    aside, record = publication.commit
+    intent = warehouse.root / "_pending" / f"{batch}.json"
+    try:
+        if publication.files:
+            for path, _ in (*publication.files, publication.commit):
+                _flush(path)
+            text = json.dumps(
+                {
+                    "commit": str(record.relative_to(warehouse.root)),
+                    "files": [str(target.relative_to(warehouse.root)) for _, target in publication.files],
+                }
+            )
+            draft = warehouse.aside(".json")
+            draft.write_text(text, encoding="utf-8")
+            _flush(draft)
+            warehouse.publish(draft, intent)
+        for path, target in publication.files:
+            warehouse.publish(path, target)
+        warehouse.publish(aside, record)
+        intent.unlink(missing_ok=True)
+    except OSError as error:
+        raise WarehouseError(
+            f"Cannot publish into {warehouse.root}: {error.strerror or error}; run the same ingest again, "
+            "it starts where this one failed."
+        ) from error
+
+
+def recover(warehouse: Warehouse) -> None:
+    """Undo batches that were begun and not committed, and remove files that dead runs left aside."""
+    for intent in sorted((warehouse.root / "_pending").glob("*.json")):
+        try:
+            plan = json.loads(intent.read_text(encoding="utf-8"))
+            if not (warehouse.root / plan["commit"]).exists():
+                for name in plan["files"]:
+                    (warehouse.root / name).unlink(missing_ok=True)
+            intent.unlink(missing_ok=True)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise WarehouseError(f"{intent} cannot be read ({error}): delete the files it lists, then it.") from error
+    oldest = time.time() - _ABANDONED_S
+    for path in (warehouse.root / "_tmp").glob("*"):
+        try:
+            if path.stat().st_mtime < oldest:
+                path.unlink(missing_ok=True)
+        except OSError:
+            continue
+
+
+def _flush(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

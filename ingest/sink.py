@@ -1,0 +1,296 @@
+"""Where the rows of a batch of inputs go: buffered, partitioned, freed of what the warehouse holds, written, committed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from .. import __version__
+from ..schemas import RAW_TABLES
+from ..schemas.raw import INGESTED_FILES
+from .dedupe import Continuation, PartitionKeys
+from .identity import Known, pack_resume
+from .publishing import Publication, publish
+from .reader import InputContext
+from .streams import digest, hexdigest
+
+if TYPE_CHECKING:
+    from ..schemas.table import Table
+    from ..schemas.warehouse import Warehouse
+
+FLUSH_BYTES = 128 << 20
+"""Estimated size of buffered rows at which they are written to files aside."""
+REJECT_TEXT = 200
+"""Characters of a rejected record that are kept."""
+REJECTS_BUFFERED = 10_000
+
+TABLES = {table.name: table for table in RAW_TABLES}
+SCHEMAS: dict[str, dict[str, pl.DataType]] = {
+    name: dict(pl.DataFrame(table.arrow_schema().empty_table()).schema) for name, table in TABLES.items()
+}
+"""Polars types of the columns inside the files of each raw table."""
+_ORDER = {
+    "requests": ("instance", "finished_at", "arrived_at"),
+    "snapshots": ("instance", "engine", "model_name", "scraped_at"),
+    "other_samples": ("instance", "metric", "labels", "scraped_at"),
+    "iterations": ("instance", "process", "engine", "logged_at", "iteration"),
+    "log_stats": ("instance", "process", "engine", "logged_at"),
+    "events": ("instance", "logged_at"),
+}
+"""Order of rows inside a file: what belongs together lies together, which compresses and prunes well."""
+
+
+@dataclass
+class Tally:
+    """One input of a batch, and what became of its records."""
+
+    context: InputContext
+    format: str
+    rows: int = 0
+    rejects: int = 0
+    duplicates: int = 0
+    table_rows: Counter[str] = field(default_factory=Counter)
+    first_reject: str | None = None
+    continuation: Continuation = field(default_factory=Continuation)
+
+    @property
+    def records(self) -> int:
+        return self.rows + self.rejects
+
+
+class Batch:
+    """Inputs that are committed together."""
+
+    def __init__(self, warehouse: Warehouse, notes: dict[str, None], now: dt.datetime) -> None:
+        self._warehouse = warehouse
+        self._notes = notes
+        self._now = now
+        self.tallies: list[Tally] = []
+        self._finished: dict[int, Known] = {}
+        self._buffers: dict[str, list[pl.DataFrame]] = {}
+        self._buffered = 0
+        self._rejects: list[tuple[int | None, str, str, str, int]] = []
+        self._partitions: dict[tuple[str, dt.date, str], PartitionKeys] = {}
+        self._publication = Publication()
+        self._targets: list[tuple[Table, dt.date, str]] = []
+
+    def open(self, context: InputContext, format_name: str, continuation: Continuation | None = None) -> int:
+        """The number of a new input of the batch."""
+        self.tallies.append(Tally(context, format_name, continuation=continuation or Continuation()))
+        return len(self.tallies) - 1
+
+    @property
+    def deployments(self) -> set[str]:
+        """The deployments that the batch wrote rows of."""
+        return {deployment for _, _, deployment in self._targets}
+
+    def discard(self) -> None:
+        """Give up: remove what was written aside."""
+        for path, _ in self._publication.files:
+            path.unlink(missing_ok=True)
+
+    def finish(self, number: int, known: Known) -> None:
+        """Record how far the input was read; an input that is not finished leaves no commit record."""
+        self._finished[number] = known
+
+    # --- what readers give ---------------------------------------------------------------------------------------
+
+    def add(self, table: str, frame: pl.DataFrame) -> None:
+        """Buffer rows that have the column ``_input``; ValueError for what the declaration does not allow."""
+        if frame.height == 0:
+            return
+        shaped = self._shape(TABLES[table], frame)
+        self._buffers.setdefault(table, []).append(shaped)
+        self._buffered += int(shaped.estimated_size())
+        if self._buffered >= FLUSH_BYTES:
+            self.flush()
+
+    def reject(self, number: int, byte_offset: int | None, reason: str, text: str | bytes, records: int) -> None:
+        """Count and keep a record that could not be read."""
+        tally = self.tallies[number]
+        tally.rejects += records
+        tally.first_reject = tally.first_reject or reason
+        if isinstance(text, bytes):
+            text = text[: 4 * REJECT_TEXT].decode("utf-8", "replace")
+        self._rejects.append((byte_offset, tally.format, reason, text[:REJECT_TEXT].replace("\0", "\ufffd"), number))
+        if len(self._rejects) >= REJECTS_BUFFERED:
+            self._add_rejects()
+
+    def _add_rejects(self) -> None:
+        schema = {name: SCHEMAS["rejects"][name] for name in ("byte_offset", "format", "reason", "text")}
+        rejects, self._rejects = self._rejects, []
+        self.add("rejects", pl.DataFrame(rejects, schema=schema | {"_input": pl.UInt32()}, orient="row"))
+
+    def note(self, message: str) -> None:
+        """Keep a message once."""
+        self._notes.setdefault(message)
+
+    def _shape(self, table: Table, frame: pl.DataFrame) -> pl.DataFrame:
+        """The frame with exactly the declared columns, and ``_input``, ``_deployment`` and ``_date``."""
+        schema = SCHEMAS[table.name]
+        strange = set(frame.columns) - set(schema) - {"_input", "deployment", "date"}
+        if strange:
+            raise ValueError(f"{table.name} has no column {', '.join(sorted(strange))}")
+        contexts = [tally.context for tally in self.tallies]
+        frame = frame.with_columns(pl.col("_input").cast(pl.UInt32))
+        columns = [
+            pl.col(name).cast(kind) if name in frame.columns else pl.lit(None, kind).alias(name)
+            for name, kind in schema.items()
+        ]
+        deployment = pl.col("deployment") if "deployment" in frame.columns else pl.lit(None, pl.String)
+        frame = frame.select(*columns, deployment.alias("_deployment"), "_input")
+        frame = frame.with_columns(
+            _filled(frame, "source", [context.source for context in contexts]),
+            _filled(frame, "instance", [context.instance for context in contexts]),
+            _filled(frame, "_deployment", [context.deployment for context in contexts]),
+        )
+        for column in table.stored_columns:
+            if not column.nullable and frame[column.name].null_count():
+                raise ValueError(f"{table.name}.{column.name} may not be null")
+        moment = pl.coalesce(*table.moment).dt.date() if table.moment else pl.lit(None, pl.Date)
+        frame = frame.with_columns(moment.alias("_date"))
+        days = [(context.named_at or context.modified_at).date() for context in contexts]
+        return frame.with_columns(_filled(frame, "_date", days))
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write all buffered rows that are new to files aside."""
+        if self._rejects:
+            self._add_rejects()
+        buffers, self._buffers, self._buffered = self._buffers, {}, 0
+        for name, frames in buffers.items():
+            rows = pl.concat(frames, how="vertical")
+            frames.clear()
+            for (day, deployment), part in rows.partition_by(["_date", "_deployment"], as_dict=True).items():
+                self._stage(TABLES[name], day, deployment, part.drop("_date", "_deployment"))  # type: ignore[arg-type]
+
+    def _stage(self, table: Table, day: dt.date, deployment: str, rows: pl.DataFrame) -> None:
+        keys = self._keys(table, day, deployment)
+        continuations = {
+            number: tally.continuation for number, tally in enumerate(self.tallies) if tally.continuation.sources
+        }
+        new = keys.new_rows(rows, continuations)
+        for number, count in rows["_input"].value_counts().iter_rows():
+            self.tallies[number].duplicates += count
+        for number, count in new["_input"].value_counts().iter_rows():
+            self.tallies[number].duplicates -= count
+            self.tallies[number].table_rows[table.name] += count
+        if new.is_empty():
+            return
+        order = [name for name in _ORDER.get(table.name, ("instance", "byte_offset")) if name in new.columns]
+        new = new.sort(order, maintain_order=True)
+        path = self._warehouse.stage(table, new.drop("_input").to_arrow())
+        keys.staged(path)
+        self._targets.append((table, day, deployment))
+        self._publication.files.append((path, path))
+
+    def _keys(self, table: Table, day: dt.date, deployment: str) -> PartitionKeys:
+        place = (table.name, day, deployment)
+        if place not in self._partitions:
+            paths = [file.path for file in self._warehouse.files(table, date=day, deployment=deployment)]
+            self._partitions[place] = PartitionKeys.of(table, SCHEMAS[table.name], paths)
+        return self._partitions[place]
+
+    def commit(self) -> None:
+        """Write and publish everything."""
+        self.flush()
+        if not self._finished:
+            return
+        batch = self._name()
+        self._publication.files = [
+            (path, self._warehouse.partition(table, day, deployment) / f"{batch}-{number:03d}.parquet")
+            for number, ((path, _), (table, day, deployment)) in enumerate(
+                zip(self._publication.files, self._targets, strict=True)
+            )
+        ]
+        deployment = self.tallies[0].context.deployment
+        record = self._warehouse.stage(INGESTED_FILES, self._records().to_arrow())
+        target = self._warehouse.partition(INGESTED_FILES, self._now.date(), deployment) / f"{batch}.parquet"
+        self._publication.commit = (record, target)
+        publish(self._warehouse, batch, self._publication)
+
+    def _name(self) -> str:
+        """A name that the same inputs, read from the same places on, always get."""
+        state = digest()
+        for number, known in sorted(self._finished.items()):
+            context = self.tallies[number].context
+            facts = (context.deployment, context.instance, context.offset, known.content_hash, known.bytes, known.seen)
+            state.update(repr((*facts, known.source)).encode("utf-8", "surrogateescape"))
+        return hexdigest(state)[:20]
+
+    def _records(self) -> pl.DataFrame:
+        rows = []
+        for number, known in sorted(self._finished.items()):
+            tally = self.tallies[number]
+            rows.append(
+                {
+                    "instance": tally.context.instance,
+                    "source": known.source,
+                    "format": tally.format,
+                    "bytes": known.bytes,
+                    "head_hash": known.head_hash,
+                    "content_hash": known.content_hash,
+                    "records": tally.records,
+                    "rows": tally.rows,
+                    "rejects": tally.rejects,
+                    "duplicates": tally.duplicates,
+                    "table_rows": dict(tally.table_rows),
+                    "resume": pack_resume(known),
+                    "ingested_at": self._now,
+                    "tool_version": __version__,
+                }
+            )
+        return pl.DataFrame(rows, schema=SCHEMAS["ingested_files"])
+
+
+def _filled(frame: pl.DataFrame, name: str, values: list[object]) -> pl.Series:
+    """The column with its nulls replaced by the value of the row's input."""
+    if frame[name].null_count() == 0:
+        return frame[name]
+    by_input = pl.Series(name, values)
+    given = by_input.gather(frame["_input"]) if len(values) > 1 else pl.repeat(values[0], frame.height, eager=True)
+    return frame[name].fill_null(given.alias(name))
+
+
+class InputSink:
+    """The sink of one input."""
+
+    def __init__(self, batch: Batch, number: int) -> None:
+        self._batch = batch
+        self._number = number
+
+    def rows(self, table: str, frame: pl.DataFrame, records: int | None = None) -> None:
+        self._batch.tallies[self._number].rows += frame.height if records is None else records
+        self._batch.add(table, frame.with_columns(_input=pl.lit(self._number, pl.UInt32)))
+
+    def reject(self, byte_offset: int | None, reason: str, text: str | bytes, records: int = 1) -> None:
+        self._batch.reject(self._number, byte_offset, reason, text, records)
+
+    def note(self, message: str) -> None:
+        self._batch.note(message)
+
+
+class ManySink:
+    """The sink of many inputs, which the reader numbers from zero in the order in which it took them."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self.numbers: list[int] = []
+        """The number in the batch of each input taken."""
+
+    def rows(self, table: str, frame: pl.DataFrame) -> None:
+        numbers = pl.Series("_input", self.numbers, pl.UInt32).gather(frame["input"])
+        for number, count in numbers.value_counts().iter_rows():
+            self._batch.tallies[number].rows += count
+        self._batch.add(table, frame.drop("input").with_columns(numbers))
+
+    def reject(self, position: int, byte_offset: int | None, reason: str, text: str | bytes, records: int = 1) -> None:
+        self._batch.reject(self.numbers[position], byte_offset, reason, text, records)
+
+    def note(self, message: str) -> None:
+        self._batch.note(message)
