@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
-import polars as pl
 
 from .exposition_scan import Reading, Scrape, Vocabulary, scan
 from .exposition_split import Piece, pieces
-from .reader import BatchSink, Input, InputContext, Progress, Sink
+from .reader import BatchOfOne, BatchSink, Input, InputContext, Progress, Sink
 from .series_layout import ends_open
 from .series_rows import RowBuilder
-from .snapshot_frames import LATEST
+from .snapshot_frames import LATEST, server_name
 
 SCAN_BYTES = 2 << 20
 """Text that is taken apart at once: enough to pay for the array operations, little enough for the caches."""
@@ -54,7 +53,7 @@ def read(stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
     A scrape has the time of the ``# scraped_at <unix seconds>`` line before it, else the time in the file's name, else
     the latest timestamp of its samples, else the file's last change.
     """
-    return read_many([Input(stream, context)], _SingleSink(sink))[0]
+    return read_many([Input(stream, context)], BatchOfOne(sink))[0]
 
 
 def read_many(inputs: Iterable[Input], sink: BatchSink) -> list[Progress]:
@@ -63,21 +62,6 @@ def read_many(inputs: Iterable[Input], sink: BatchSink) -> list[Progress]:
     ends = [batch.take(one) for one in inputs]
     batch.finish()
     return ends
-
-
-class _SingleSink:
-    """A batch of one input."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self.note = sink.note
-
-    def rows(self, table: str, frame: pl.DataFrame) -> None:
-        self._sink.rows(table, frame.drop("input"))
-
-    def reject(self, position: int, byte_offset: int | None, reason: str, text: str | bytes, records: int = 1) -> None:
-        del position
-        self._sink.reject(byte_offset, reason, text, records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +83,7 @@ class _Batch:
         self.scrapes: list[Scrape] = []
         self.scrape_bytes = 0
         self.shapes: dict[bytes, _Shape] = {}
-        self.rows = RowBuilder(sink, self.contexts)
+        self.rows = RowBuilder(sink, self._name)
         self.before: Reading | None = None
 
     def take(self, one: Input) -> Progress:
@@ -215,6 +199,9 @@ class _Batch:
             or _last_line(body[:-1]).startswith(b"# HELP")
             or (self.before is not None and _is_start_of(reading, self.before))
         )
+
+    def _name(self, position: int, name: str | None, alone: bool) -> str:
+        return server_name(self.contexts[position], name, alone)
 
     def _time(self, reading: Reading) -> int:
         if reading.scrape.time is not None:

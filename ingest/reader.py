@@ -94,6 +94,23 @@ class BatchSink(Protocol):
         """As Sink.note."""
 
 
+class BatchOfOne:
+    """A batch whose one input goes to a plain sink."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def rows(self, table: str, frame: pl.DataFrame) -> None:
+        self._sink.rows(table, frame.drop("input"))
+
+    def reject(self, position: int, byte_offset: int | None, reason: str, text: str | bytes, records: int = 1) -> None:
+        del position
+        self._sink.reject(byte_offset, reason, text, records)
+
+    def note(self, message: str) -> None:
+        self._sink.note(message)
+
+
 class BatchReader(Protocol):
     """A format's ``read_many`` function.
 

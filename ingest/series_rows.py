@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,9 +9,9 @@ import numpy.typing as npt
 
 from .exposition_line import Series
 from .metric_names import meaning
-from .reader import BatchSink, InputContext
+from .reader import BatchSink
 from .series_layout import Layout, plan
-from .snapshot_frames import Scrapes, emit, server_name
+from .snapshot_frames import NO_OFFSET, Naming, Scrapes, emit
 
 BATCH_VALUES = 1 << 21
 """Values held back before their rows are built (16 MiB)."""
@@ -64,9 +63,9 @@ class _Pending:
 class RowBuilder:
     """Takes scrapes as numbers of series and values, gives rows to the sink."""
 
-    def __init__(self, sink: BatchSink, contexts: Sequence[InputContext]) -> None:
+    def __init__(self, sink: BatchSink, naming: Naming) -> None:
         self._sink = sink
-        self._contexts = contexts
+        self._naming = naming
         self._layouts: dict[tuple[bytes, bool, bool], Layout] = {}
         self._pending: dict[int, _Pending] = {}
         self._held = 0
@@ -75,7 +74,7 @@ class RowBuilder:
         self,
         numbering: Numbering,
         position: int,
-        offset: int,
+        offset: int | None,
         time: int,
         codes: Codes,
         values: Values,
@@ -95,7 +94,7 @@ class RowBuilder:
             self._sink.reject(position, offset, reason, text)
         pending = self._pending.setdefault(id(layout), _Pending(layout))
         pending.inputs.append(position)
-        pending.offsets.append(offset)
+        pending.offsets.append(NO_OFFSET if offset is None else offset)
         pending.times.append(time)
         pending.values.append(values)
         self._held += len(values)
@@ -111,13 +110,10 @@ class RowBuilder:
                 np.array(pending.times, np.int64),
                 np.stack(pending.values),
             )
-            emit(pending.layout, scrapes, self._name, self._sink)
+            emit(pending.layout, scrapes, self._naming, self._sink)
         self._pending, self._held = {}, 0
 
     def forget(self) -> None:
         """Give all rows to the sink and forget the layouts, whose numbers are about to change."""
         self.flush()
         self._layouts = {}
-
-    def _name(self, position: int, name: str | None, alone: bool) -> str:
-        return server_name(self._contexts[position], name, alone)

@@ -49,6 +49,10 @@ _TYPES = {column.name: column.type for column in SNAPSHOTS.columns}
 _OTHER_LABELS = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
 
 
+NO_OFFSET = -1
+"""In place of an offset: the scrape has no place of its own in its input."""
+
+
 @dataclass(frozen=True)
 class Scrapes:
     """Scrapes of one layout: an element, or a line of ``values``, for each."""
@@ -116,7 +120,7 @@ class _Builder:
         """One row a scrape; scrapes without any value of this row left out."""
         columns: dict[str, pa.Array] = {
             "input": pa.array(self.scrapes.inputs),
-            "byte_offset": pa.array(self.scrapes.offsets),
+            "byte_offset": pa.array(self.scrapes.offsets, mask=_mask(self.scrapes.offsets != NO_OFFSET)),
             "scraped_at": pa.array(self.scrapes.times).cast(pa.timestamp("us")),
             "engine": pa.array(np.full(self.count, row.engine, np.int32)),
             "model_name": pa.array([row.model], pa.string()).take(pa.array(np.zeros(self.count, np.int64))),
@@ -144,7 +148,7 @@ class _Builder:
         values = self.scrapes.values[:, at].T.ravel()
         frame = known[which].with_columns(
             input=pl.Series(self.scrapes.inputs[line]),
-            byte_offset=pl.Series(self.scrapes.offsets[line]),
+            byte_offset=pl.Series(self.scrapes.offsets[line]).replace(NO_OFFSET, None),
             scraped_at=pl.Series(self.scrapes.times[line]).cast(pl.Datetime("us")),
             value=pl.Series(values),
         )
@@ -227,7 +231,7 @@ class _Builder:
             values = ", ".join(f"{value:g}" for value in self.scrapes.values[line, at])
             self.sink.reject(
                 int(self.scrapes.inputs[line]),
-                int(self.scrapes.offsets[line]),
+                None if self.scrapes.offsets[line] == NO_OFFSET else int(self.scrapes.offsets[line]),
                 f"the value for {name} is not {wanted} and was left out: look at the server that wrote it",
                 f"{self.layout.series[at[0]].name} {values}",
             )
