@@ -8,6 +8,7 @@ SpecledgerError                 base; the command line catches it once, prints o
 ├── WarehouseError              4: the warehouse cannot be read or written
 │   ├── WarehouseLocked         4: another writer holds the lock
 │   └── WarehouseTooNew         4: written by a newer specledger
+├── RemoteError                 4: a server cannot be reached or does not answer as it should
 └── RejectedInput               4: records were rejected under --strict
 """
 
@@ -48,6 +49,10 @@ class WarehouseLocked(WarehouseError):
 
 class WarehouseTooNew(WarehouseError):
     """The warehouse was written by a newer specledger."""
+
+
+class RemoteError(SpecledgerError):
+    """A server cannot be reached, or does not answer as it should."""
 
 
 class RejectedInput(SpecledgerError):
