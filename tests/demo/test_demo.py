@@ -1,0 +1,40 @@
+"""The demo, from bundled logs to the report."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from specledger.__main__ import cli
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo") / "out"
+
+
+@pytest.fixture(scope="module")
+def result(out: Path) -> Result:
+    return CliRunner().invoke(cli, ["demo", "--out", str(out)])
+
+
+def test_it_ends_well_and_names_the_report(result: Result, out: Path) -> None:
+    assert result.exit_code == 0, result.stderr
+    assert f"The report: {out / 'report' / 'report.html'}" in result.stdout
+    assert (out / "report" / "report.html").stat().st_size > 10_000
+
+
+def test_it_shows_the_boundary_that_the_pooled_figure_hides(result: Result) -> None:
+    assert "Pooled over everything, speculation makes tokens 5% faster." in result.stdout
+    assert "The pooled figure hides a boundary" in result.stdout
+    rows = dict(re.findall(r"^ *(\d+(?:-\d+)?) .* (\d\.\d\d) +\d\.\d\d$", result.stdout, re.MULTILINE))
+    assert float(rows["1"]) > 1.2
+    assert float(rows["17-32"]) < 1
+
+
+def test_it_shows_every_command_as_it_would_be_typed(result: Result) -> None:
+    commands = re.findall(r"^\$ specledger (\w+)", result.stdout, re.MULTILINE)
+    assert commands == ["ingest", "ingest", "transform", "report"]
