@@ -67,8 +67,9 @@ def words(bands: Sequence[Band], pooled: float) -> str:
             "requests running)."
         )
     sentences.append(
-        f"A round at {_load(worst)} takes {worst.break_even:.2f} ordinary steps and returns {worst.effective_length:.2f} "
-        f"tokens; at {_load(best)} it takes {best.break_even:.2f} and returns {best.effective_length:.2f}."
+        f"A round at {_load(worst)} takes {worst.break_even:.2f} ordinary steps and returns "
+        f"{worst.effective_length:.2f} tokens; at {_load(best)} it takes {best.break_even:.2f} and returns "
+        f"{best.effective_length:.2f}."
     )
     return " ".join(sentences)
 
