@@ -61,10 +61,19 @@ def read_many(inputs: Iterable[Input], sink: BatchSink) -> list[Progress]:
     return ends
 
 
-def take_answer(text: str, position: int, offset: int | None, collector: PointCollector, sink: BatchSink) -> int:
+def take_answer(
+    text: str,
+    position: int,
+    offset: int | None,
+    collector: PointCollector,
+    sink: BatchSink,
+    *,
+    within: tuple[int, int] | None = None,
+) -> int:
     """Give the samples of one answer to the collector and what cannot be read to the sink; the number of samples.
 
-    Nothing of an answer is used unless all of it is JSON and it says of itself that it succeeded.
+    Nothing of an answer is used unless all of it is JSON and it says of itself that it succeeded. ``within`` (unix
+    microseconds) leaves out samples up to its first and after its second time.
     """
     try:
         elements, envelope = _parse(text)
@@ -83,6 +92,9 @@ def take_answer(text: str, position: int, offset: int | None, collector: PointCo
             bad.append((str(why), json.dumps(element)[:200]))
             continue
         samples += len(times)
+        if within is not None:
+            wanted = (times > within[0]) & (times <= within[1])
+            times, values = times[wanted], values[wanted]
         known += collector.add(position, series, times, values)
     for reason, shown in bad[:SHOWN_SERIES]:
         sink.reject(position, offset, reason, shown)
