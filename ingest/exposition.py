@@ -26,6 +26,8 @@ SCAN_BYTES = 2 << 20
 SHOWN_LINES = 10
 """Bad lines of one scrape that get a reject of their own; the rest share one."""
 
+SERVER_MARK = b"# scraped_from "
+"""A comment behind the ``# scraped_at`` line: the address of the server."""
 _END_MARK = b"# EOF"
 _COUNTER_FAMILY = re.compile(rb"^# TYPE (\S+) counter\s*\n([^#\n][^\n{ ]*)", re.MULTILINE)
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -136,7 +138,7 @@ class _Batch:
             body = body[: len(body) - len(last)]
             if cut:
                 self.sink.reject(position, body_offset + len(body), CUT_REASON, last)
-        self.scrapes.append(Scrape(position, piece.offset, body_offset, body, time, cut))
+        self.scrapes.append(Scrape(position, piece.offset, body_offset, body, time, _server(piece), cut))
         self.scrape_bytes += len(body)
         if self.scrape_bytes >= SCAN_BYTES:
             self._scan()
@@ -179,6 +181,7 @@ class _Batch:
             self._time(reading),
             reading.codes,
             reading.values,
+            server=scrape.server,
             cut=cut,
             torn=cut and reading.ends_with_vllm,
         )
@@ -200,8 +203,8 @@ class _Batch:
             or (self.before is not None and _is_start_of(reading, self.before))
         )
 
-    def _name(self, position: int, name: str | None, alone: bool) -> str:
-        return server_name(self.contexts[position], name, alone)
+    def _name(self, server: str | None, position: int, name: str | None, alone: bool) -> str:
+        return server_name(self.contexts[position], name, alone, server)
 
     def _time(self, reading: Reading) -> int:
         if reading.scrape.time is not None:
@@ -214,6 +217,14 @@ class _Batch:
         """Give everything that is held back to the sink."""
         self._scan()
         self.rows.flush()
+
+
+def _server(piece: Piece) -> str | None:
+    """Where ``specledger scrape`` says that it took the scrape from, as host and port."""
+    if piece.stamp is None or not piece.text.startswith(SERVER_MARK):
+        return None
+    url = piece.text[len(SERVER_MARK) :].partition(b"\n")[0].decode("utf-8", "replace").strip()
+    return url.partition("://")[2].partition("/")[0] or None
 
 
 def _unfinished(piece: Piece) -> bool:

@@ -64,6 +64,8 @@ class Scrape:
     body: bytes
     time: int | None = None
     """Unix microseconds; None where only the samples may tell."""
+    server: str | None = None
+    """Where the input says it was scraped from."""
     cut: bool = False
 
 

@@ -21,6 +21,7 @@ from http import HTTPStatus
 
 from ..schemas.errors import RemoteError, SpecledgerError, UsageError
 from ..schemas.vllm_metrics import INSTANCE_LABEL, JOB_LABEL, PROCESS_START
+from .durations import UNIT_S, parse_duration
 from .prometheus_api import take_answer
 from .reader import BatchOfOne, InputContext, Progress, Sink
 from .series_points import PointCollector
@@ -41,9 +42,6 @@ SHORTEST_PAGE_S = 1.0
 RETRY_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 TARGETS_A_QUERY = 50
 
-_DURATION = re.compile(r"(?:[0-9]+(?:ms|[smhdw]))+")
-_DURATION_PART = re.compile(r"([0-9]+)(ms|[smhdw])")
-_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _RE2_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 _VLLM = '__name__=~"([a-zA-Z0-9_]*[_:])?vllm[:_].+"'
 _RUNNING = '__name__=~"([a-zA-Z0-9_]*[_:])?vllm[:_]num_requests_running"'
@@ -90,12 +88,12 @@ def parse_url(url: str, now: float, since: float | None = None) -> Question:
     if "start" in options:
         start = _time(options["start"][0], now, shown)
     else:
-        start = since if since is not None else end - _UNIT_S["d"]
+        start = since if since is not None else end - UNIT_S["d"]
     if start > end:
         raise UsageError(f"{shown} starts after its end: give a start before {_shown(end)}.")
     step = None
     if "step" in options:
-        step = _duration(options["step"][0])
+        step = parse_duration(options["step"][0])
         if not step:
             raise UsageError(f"{shown} has the step {options['step'][0]!r}: give a duration such as 15s.")
     return Question(server, start, end, ",".join(one.strip().strip("{}") for one in options.get("match", [])), step)
@@ -307,7 +305,7 @@ def _said(body: bytes) -> str:
 def _time(text: str, now: float, shown: str) -> float:
     if text == "now":
         return now
-    if text.startswith("-") and (before := _duration(text[1:])) is not None:
+    if text.startswith("-") and (before := parse_duration(text[1:])) is not None:
         return now - before
     try:
         moment = float(text) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else _iso(text)
@@ -321,14 +319,6 @@ def _time(text: str, now: float, shown: str) -> float:
 def _iso(text: str) -> float:
     moment = dt.datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()
-
-
-def _duration(text: str) -> float | None:
-    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
-        return float(text)
-    if not _DURATION.fullmatch(text):
-        return None
-    return sum(int(number) * _UNIT_S[unit] for number, unit in _DURATION_PART.findall(text))
 
 
 def _shown(moment: float) -> str:

@@ -96,7 +96,7 @@ class PointCollector:
         order, times, codes = order[first], times[first], codes[first]
         values = np.concatenate(points.values)[order]
         positions = np.concatenate(points.positions)[order]
-        rows = RowBuilder(self._sink, lambda position, name, alone: self._name(target, position, name))
+        rows = RowBuilder(self._sink, lambda _, position, name, alone: self._name(target, position, name))
         starts = np.flatnonzero(np.concatenate([[True], times[1:] != times[:-1]])) if len(times) else times
         for start, end in pairwise([*starts, len(times)]):
             position = int(positions[start:end].min())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,7 @@ from .exposition_line import Series
 from .metric_names import meaning
 from .reader import BatchSink
 from .series_layout import Layout, plan
-from .snapshot_frames import NO_OFFSET, Naming, Scrapes, emit
+from .snapshot_frames import NO_OFFSET, Scrapes, emit
 
 BATCH_VALUES = 1 << 21
 """Values held back before their rows are built (16 MiB)."""
@@ -25,6 +27,10 @@ TWICE_REASON = "a series is in the scrape twice: put a '# scraped_at' line befor
 
 Codes = npt.NDArray[np.int32]
 Values = npt.NDArray[np.float64]
+
+
+ServerNaming = Callable[[str | None, int, str | None, bool], str]
+"""A Naming that is also told, first, where the input says it was scraped from."""
 
 
 class Numbering:
@@ -63,11 +69,11 @@ class _Pending:
 class RowBuilder:
     """Takes scrapes as numbers of series and values, gives rows to the sink."""
 
-    def __init__(self, sink: BatchSink, naming: Naming) -> None:
+    def __init__(self, sink: BatchSink, naming: ServerNaming) -> None:
         self._sink = sink
         self._naming = naming
         self._layouts: dict[tuple[bytes, bool, bool], Layout] = {}
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[tuple[int, str | None], _Pending] = {}
         self._held = 0
 
     def add(
@@ -79,10 +85,14 @@ class RowBuilder:
         codes: Codes,
         values: Values,
         *,
+        server: str | None = None,
         cut: bool = False,
         torn: bool = False,
     ) -> None:
-        """Take one scrape at ``time`` (unix microseconds) of the input at ``position``; for the flags see ``plan``."""
+        """Take one scrape at ``time`` (unix microseconds) of the input at ``position``.
+
+        ``server`` is where the input says it was scraped from; for the flags see ``plan``.
+        """
         key = (codes.tobytes(), cut, torn)
         layout = self._layouts.get(key)
         if layout is None:
@@ -92,7 +102,7 @@ class RowBuilder:
             return
         for reason, text in layout.problems:
             self._sink.reject(position, offset, reason, text)
-        pending = self._pending.setdefault(id(layout), _Pending(layout))
+        pending = self._pending.setdefault((id(layout), server), _Pending(layout))
         pending.inputs.append(position)
         pending.offsets.append(NO_OFFSET if offset is None else offset)
         pending.times.append(time)
@@ -103,14 +113,14 @@ class RowBuilder:
 
     def flush(self) -> None:
         """Give all rows to the sink."""
-        for pending in self._pending.values():
+        for (_, server), pending in self._pending.items():
             scrapes = Scrapes(
                 np.array(pending.inputs, np.uint32),
                 np.array(pending.offsets, np.int64),
                 np.array(pending.times, np.int64),
                 np.stack(pending.values),
             )
-            emit(pending.layout, scrapes, self._naming, self._sink)
+            emit(pending.layout, scrapes, partial(self._naming, server), self._sink)
         self._pending, self._held = {}, 0
 
     def forget(self) -> None:

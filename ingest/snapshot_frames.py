@@ -86,11 +86,12 @@ def emit(layout: Layout, scrapes: Scrapes, naming: Naming, sink: BatchSink) -> N
             sink.rows("other_samples", others.with_columns(instance=pl.Series(named)))
 
 
-def server_name(context: InputContext, name: str | None, alone: bool) -> str:
-    """The server of a row: as the user named it, as the input names it, else the input's own name."""
+def server_name(context: InputContext, name: str | None, alone: bool, server: str | None = None) -> str:
+    """The server of a row: as the user named it, as its labels or the input name it, else the input's own name."""
+    own = context.instance if context.instance_given or server is None else server
     if name is None or (context.instance_given and alone and not name.startswith("/")):
-        return context.instance
-    return context.instance + name if name.startswith("/") else name
+        return own
+    return own + name if name.startswith("/") else name
 
 
 def _named(
