@@ -207,12 +207,13 @@ class RotatedFile:
             self._open(at)
         assert self._file is not None  # noqa: S101 - opened above
         try:
-            self._file.write(
-                self._compressor.compress(scrape) + self._compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
-            )
+            self._file.write(self._compressor.compress(scrape))
+            self._file.write(self._compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+            self._file.flush()
         except OSError:
-            # What follows in this file could not be read: the next scrape begins another, this one waits for recovery.
-            self._file.close()
+            # Nothing behind the gap could be read: the next scrape begins another file, this one waits for recovery.
+            with suppress(OSError):
+                self._file.close()
             self._file = None
             raise
 
