@@ -12,6 +12,8 @@ from ..schemas.table import Table
 FOLDER = Path(__file__).parent
 
 ORDER = (
+    "staging/scrapes",
+    "staging/draft_settings",
     "staging/intervals",
     "staging/requests_by_load",
     "staging/log_windows",

@@ -12,9 +12,35 @@ CREATE OR REPLACE MACRO ms_to_ns(milliseconds) AS CAST(round(milliseconds * 1e6)
 -- A share between 0 and 1 in whole millionths.
 CREATE OR REPLACE MACRO to_ppm(share) AS CAST(round(share * 1e6) AS BIGINT);
 
--- What a running total grew by: since `before`, or since zero where the process started anew in between.
-CREATE OR REPLACE MACRO counter_delta(now, before, restarted) AS
-    CASE WHEN restarted THEN now ELSE now - before END;
+-- What a running total grew by since `before`, the value known last in the same process. A process that is not the first
+-- one seen (`anew`) counts from zero; of the first one the growth before its first scrape is not known.
+CREATE OR REPLACE MACRO counter_delta(now, before, anew) AS
+    now - coalesce(before, CASE WHEN anew THEN 0 END);
+
+-- The same, element by element; an element that was not there before was zero.
+CREATE OR REPLACE MACRO list_delta(now, before, anew) AS
+    CASE WHEN before IS NOT NULL OR anew THEN list_transform(now, lambda x, i: x - coalesce(before[i], 0)) END;
+
+-- The running totals of a server histogram at one scrape; `per_unit` turns its sum into whole units (1e9: s into ns).
+CREATE OR REPLACE MACRO histogram_reading(histogram, scraped_at, per_unit) AS
+    CASE WHEN histogram IS NOT NULL THEN {
+        'count': histogram.count,
+        'sum': CAST(round(histogram.sum * per_unit) AS BIGINT),
+        'edges': hash(histogram.le),
+        'scraped_at': scraped_at
+    } END;
+
+-- What a server histogram grew by, and since which scrape its buckets did: -infinity where they count from zero, null
+-- where edges or start are not known and the buckets therefore tell nothing.
+CREATE OR REPLACE MACRO histogram_delta(now, before, anew) AS
+    CASE WHEN now IS NOT NULL THEN {
+        'count': counter_delta(now.count, before.count, anew),
+        'sum': counter_delta(now.sum, before.sum, anew),
+        'since': CASE
+            WHEN before IS NULL AND anew THEN '-infinity'::TIMESTAMP
+            WHEN before.edges = now.edges THEN before.scraped_at
+        END
+    } END;
 
 -- Requests running as cells keep them: a mean rounded half up; exact to 64, above that the lower edge of a step of
 -- about 5 % (14 steps to a doubling, so that 65, 129, 257, … are edges).
@@ -105,3 +131,34 @@ CREATE OR REPLACE MACRO server_quantile(edges, counts, share) AS
             'upper': CASE WHEN isfinite(edges[below + 1]) THEN edges[below + 1] END
         } END
     )[1];
+
+-- Of a stretch between two scrapes: microseconds covered, and twice the integral of running requests, up to a moment in it.
+CREATE OR REPLACE MACRO covered_until(stretch, moment) AS
+    stretch.covered + CASE WHEN stretch.known THEN moment - stretch.at_us ELSE 0 END;
+CREATE OR REPLACE MACRO twice_until(stretch, moment) AS
+    CAST(stretch.twice AS DOUBLE) + CASE
+        WHEN stretch.known THEN
+            2 * stretch.running * CAST(moment - stretch.at_us AS DOUBLE)
+            + (stretch.running_after - stretch.running) * pow(CAST(moment - stretch.at_us AS DOUBLE), 2) / stretch.length_us
+        ELSE 0
+    END;
+
+-- A second moment, exact: the sum of x * y over the rows of a group.
+CREATE OR REPLACE MACRO sum_of_products(x, y) AS sum(CAST(x AS HUGEINT) * y);
+
+-- Counts by bucket of counts that are cumulative over the edges.
+CREATE OR REPLACE MACRO bucket_counts(cumulative) AS
+    list_transform(cumulative, lambda n, i: n - coalesce(cumulative[i - 1], 0));
+
+-- A histogram with its own edges; null unless every bucket has its edge.
+CREATE OR REPLACE MACRO server_histogram(edges, counts) AS
+    CASE WHEN len(edges) = len(counts) THEN {'le': edges, 'n': counts} END;
+
+-- Rounds of one draft length, with C_i from the histogram of accepted tokens (element j + 1 counts rounds that accepted j).
+CREATE OR REPLACE MACRO length_part(draft_length, rounds, accepted_hist) AS {
+    'draft_length': CAST(draft_length AS INTEGER),
+    'rounds': CAST(rounds AS BIGINT),
+    'accepted_at': list_transform(
+        range(1, len(accepted_hist)), lambda i: CAST(list_sum(accepted_hist[i + 1:]) AS BIGINT)
+    )
+};

@@ -1,0 +1,226 @@
+-- Algorithm: every observation is cut into the lengths that ran in it. A request tells them by its histograms or by its
+-- single steps, an interval where only one length can have run, an iteration by its scheduled positions.
+WITH interval_parts AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        engine,
+        'snapshots' AS origin,
+        hour,
+        block,
+        load,
+        draft_length,
+        coalesce(rounds, 0) AS rounds,
+        coalesce(drafted, 0) AS drafted,
+        coalesce(accepted, 0) AS accepted,
+        accepted_at,
+        draft_length IS NOT NULL
+        AND itl.sum IS NOT NULL
+        AND later_tokens IS NOT NULL
+        AND (draft_length = 0 OR itl.count = rounds) AS alone,
+        itl.count AS steps,
+        itl.sum AS step_decode_ns,
+        later_tokens AS step_tokens
+    FROM intervals
+    WHERE rounds > 0 OR draft_length = 0
+),
+
+requests_in_lengths AS (
+    SELECT
+        *,
+        CASE
+            WHEN cardinality(accepted_hist_by_length) > 0
+                THEN list_transform(
+                    map_entries(accepted_hist_by_length),
+                    lambda part: length_part(part.key, list_sum(part.value), part.value)
+                )
+            WHEN len(drafted_by_step) > 0 AND len(drafted_by_step) = len(accepted_by_step)
+                THEN list_transform(
+                    list_distinct(drafted_by_step),
+                    lambda k: length_part(
+                        k,
+                        len(list_filter(drafted_by_step, lambda drafted_tokens: drafted_tokens = k)),
+                        list_transform(
+                            range(k + 1),
+                            lambda j: len(
+                                list_filter(
+                                    list_zip(drafted_by_step, accepted_by_step), lambda step: step[1] = k AND step[2] = j
+                                )
+                            )
+                        )
+                    )
+                )
+            WHEN rounds > 0 AND drafted = rounds * coalesce(draft_limit, len(accepted_hist) - 1)
+                THEN [length_part(coalesce(draft_limit, len(accepted_hist) - 1), rounds, accepted_hist)]
+            WHEN rounds > 0 AND drafted = rounds
+                THEN [length_part(1, rounds, accepted_hist[:2])]
+            WHEN rounds > 0
+                THEN [length_part(NULL, rounds, accepted_hist)]
+            WHEN steps = later_tokens
+                THEN [length_part(0, 0, NULL)]
+        END AS parts
+    FROM requests_by_load
+),
+
+request_parts AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        'requests' AS origin,
+        hour,
+        block,
+        load,
+        context_band,
+        task,
+        temperature_class,
+        output_band,
+        lora,
+        draft_limit,
+        part.draft_length AS draft_length,
+        part.rounds AS rounds,
+        CASE WHEN len(parts) = 1 THEN coalesce(drafted, 0) ELSE part.rounds * part.draft_length END AS drafted,
+        CASE WHEN len(parts) = 1 THEN coalesce(accepted, 0) ELSE list_sum(part.accepted_at) END AS accepted,
+        part.accepted_at AS accepted_at,
+        len(parts) = 1
+        AND part.draft_length IS NOT NULL
+        AND decode_ns IS NOT NULL
+        AND later_tokens IS NOT NULL
+        AND (part.draft_length = 0 OR steps = part.rounds) AS alone,
+        steps,
+        decode_ns AS step_decode_ns,
+        later_tokens AS step_tokens
+    FROM (SELECT *, unnest(parts) AS part FROM requests_in_lengths)
+),
+
+-- Positions that a resumed request computes again look like a long draft: lengths beyond K are none.
+iteration_parts AS (
+    SELECT
+        iterations.date,
+        iterations.deployment,
+        iterations.instance,
+        iterations.engine,
+        'iterations' AS origin,
+        hour(logged_at) AS hour,
+        hour(logged_at) * 6 + minute(logged_at) // 10 AS block,
+        load_code(generation_requests) AS load,
+        generation_tokens // generation_requests - 1 AS draft_length,
+        CASE WHEN generation_tokens > generation_requests THEN generation_requests ELSE 0 END AS rounds,
+        generation_tokens - generation_requests AS drafted,
+        true AS alone,
+        generation_requests AS steps,
+        ms_to_ns(elapsed_ms) * generation_requests AS step_decode_ns
+    FROM iterations
+    INNER JOIN draft_settings AS settings
+        ON
+            iterations.deployment = settings.deployment
+            AND iterations.instance = settings.instance
+            AND iterations.logged_at >= settings.started_at
+            AND iterations.logged_at < settings.until
+    WHERE
+        NOT coalesce(dummy, false)
+        AND coalesce(context_tokens, 0) = 0
+        AND generation_requests > 0
+        AND elapsed_ms IS NOT NULL
+        AND generation_tokens % generation_requests = 0
+        AND generation_tokens // generation_requests - 1
+        BETWEEN 0 AND coalesce(settings.draft_limit, CASE WHEN NOT settings.speculative THEN 0 END)
+),
+
+keyed AS (
+    SELECT
+        {
+            'date': date,
+            'deployment': deployment,
+            'instance': instance,
+            'engine': engine,
+            'origin': origin,
+            'hour': hour,
+            'block': block,
+            'load': load,
+            'context_band': context_band,
+            'task': task,
+            'temperature_class': temperature_class,
+            'output_band': output_band,
+            'lora': lora,
+            'draft_limit': draft_limit,
+            'draft_length': draft_length
+        } AS cell,
+        rounds,
+        drafted,
+        accepted,
+        accepted_at,
+        alone,
+        CASE WHEN alone THEN steps END AS steps,
+        CASE WHEN alone THEN step_decode_ns END AS step_decode_ns,
+        CASE WHEN alone THEN step_tokens END AS step_tokens
+    FROM (FROM interval_parts UNION ALL BY NAME FROM request_parts UNION ALL BY NAME FROM iteration_parts)
+),
+
+sums AS (
+    SELECT
+        cell,
+        sum(rounds) AS rounds,
+        sum(drafted) AS drafted,
+        sum(accepted) AS accepted,
+        sum(steps) AS steps,
+        sum(step_decode_ns) AS step_decode_ns,
+        sum(step_tokens) AS step_tokens,
+        count(*) FILTER (alone) AS n,
+        sum_of_products(steps, steps) AS steps_steps,
+        sum_of_products(steps, step_decode_ns) AS steps_step_decode,
+        sum_of_products(step_decode_ns, step_decode_ns) AS step_decode_decode
+    FROM keyed
+    GROUP BY cell
+),
+
+position_sums AS (
+    SELECT cell, position, sum(accepted) AS accepted
+    FROM (
+        SELECT cell, unnest(range(1, len(accepted_at) + 1)) AS position, unnest(accepted_at) AS accepted
+        FROM keyed
+    )
+    GROUP BY cell, position
+),
+
+positions AS (
+    SELECT cell, list(coalesce(accepted, 0) ORDER BY position) AS accepted_at
+    FROM position_sums
+    GROUP BY cell
+),
+
+complete AS (
+    SELECT sums.*, positions.accepted_at
+    FROM sums
+    LEFT JOIN positions ON sums.cell = positions.cell
+)
+
+SELECT
+    CAST(cell.date AS DATE) AS date,
+    CAST(cell.deployment AS VARCHAR) AS deployment,
+    CAST(cell.instance AS VARCHAR) AS instance,
+    CAST(cell.engine AS INTEGER) AS engine,
+    CAST(cell.origin AS VARCHAR) AS origin,
+    CAST(cell.hour AS TINYINT) AS hour,
+    CAST(cell.block AS SMALLINT) AS block,
+    CAST(cell.load AS INTEGER) AS load,
+    CAST(cell.context_band AS VARCHAR) AS context_band,
+    CAST(cell.task AS VARCHAR) AS task,
+    CAST(cell.temperature_class AS VARCHAR) AS temperature_class,
+    CAST(cell.output_band AS VARCHAR) AS output_band,
+    CAST(cell.lora AS VARCHAR) AS lora,
+    CAST(cell.draft_limit AS INTEGER) AS draft_limit,
+    CAST(cell.draft_length AS INTEGER) AS draft_length,
+    CAST(rounds AS BIGINT) AS rounds,
+    CAST(drafted AS BIGINT) AS drafted,
+    CAST(accepted AS BIGINT) AS accepted,
+    CAST(accepted_at AS BIGINT[]) AS accepted_at,
+    CAST(steps AS BIGINT) AS steps,
+    CAST(step_decode_ns AS BIGINT) AS step_decode_ns,
+    CAST(step_tokens AS BIGINT) AS step_tokens,
+    CAST(n AS BIGINT) AS n,
+    CAST(steps_steps AS HUGEINT) AS steps_steps,
+    CAST(steps_step_decode AS HUGEINT) AS steps_step_decode,
+    CAST(step_decode_decode AS HUGEINT) AS step_decode_decode
+FROM complete

@@ -1,0 +1,206 @@
+-- Algorithm: 1. running totals as whole numbers; 2. a restart is a new start time of the process or, where that is not
+-- told, a drop of any main counter; 3. totals are differenced inside one process, across scrapes that miss a value.
+-- Buckets are not differenced here but in cells, where only the ends of a stretch of intervals count.
+WITH totals AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        engine,
+        model_name,
+        scraped_at,
+        process_started_at,
+        running,
+        waiting,
+        kv_usage,
+        rounds,
+        drafted,
+        accepted,
+        accepted_at,
+        drafted_at,
+        prompt_tokens,
+        prompt_tokens_cached AS cached_tokens,
+        generation_tokens AS output_tokens,
+        preemptions,
+        coalesce(finished['stop'], 0) + coalesce(finished['length'], 0) AS succeeded,
+        list_sum(map_values(finished)) - succeeded AS failed,
+        s_to_ns(decode.sum) AS decode_sum_ns,
+        histogram_reading(itl, scraped_at, 1e9) AS itl,
+        histogram_reading(ttft, scraped_at, 1e9) AS ttft,
+        histogram_reading(e2e, scraped_at, 1e9) AS e2e,
+        histogram_reading(request_tpot, scraped_at, 1e9) AS request_tpot,
+        histogram_reading(queue, scraped_at, 1e9) AS queue,
+        histogram_reading(prefill, scraped_at, 1e9) AS prefill,
+        histogram_reading(prompt_len, scraped_at, 1) AS prompt_len,
+        histogram_reading(output_len, scraped_at, 1) AS output_len
+    FROM scrapes
+),
+
+compared AS (
+    SELECT
+        *,
+        lag(scraped_at) OVER series AS started_at,
+        lag(running) OVER series AS running_before,
+        lag(process_started_at IGNORE NULLS) OVER series AS process_before,
+        least(
+            ratio(rounds, lag(rounds IGNORE NULLS) OVER series),
+            ratio(drafted, lag(drafted IGNORE NULLS) OVER series),
+            ratio(accepted, lag(accepted IGNORE NULLS) OVER series),
+            ratio(prompt_tokens, lag(prompt_tokens IGNORE NULLS) OVER series),
+            ratio(output_tokens, lag(output_tokens IGNORE NULLS) OVER series),
+            ratio(itl.count, lag(itl.count IGNORE NULLS) OVER series),
+            ratio(ttft.count, lag(ttft.count IGNORE NULLS) OVER series)
+        ) AS least_growth
+    FROM totals
+    WINDOW series AS (PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at)
+),
+
+marked AS (
+    SELECT
+        *,
+        CASE
+            WHEN process_started_at <> process_before THEN true
+            -- The exporter's own process can outlive the server; a small drop is a scrape out of order.
+            WHEN process_started_at = process_before THEN coalesce(least_growth < 0.5, false)
+            ELSE coalesce(least_growth < 1, false)
+        END AS restarted
+    FROM compared
+),
+
+processes AS (
+    SELECT
+        *,
+        sum(CAST(restarted AS INTEGER)) OVER (
+            PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at ROWS UNBOUNDED PRECEDING
+        ) AS process
+    FROM marked
+),
+
+grown AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        engine,
+        model_name,
+        started_at,
+        scraped_at AS ended_at,
+        1000 * epoch_us(scraped_at) - 1000 * epoch_us(started_at) AS duration_ns,
+        restarted,
+        running,
+        running_before,
+        waiting,
+        kv_usage,
+        counter_delta(rounds, lag(rounds IGNORE NULLS) OVER life, process > 0) AS rounds,
+        counter_delta(drafted, lag(drafted IGNORE NULLS) OVER life, process > 0) AS drafted,
+        counter_delta(accepted, lag(accepted IGNORE NULLS) OVER life, process > 0) AS accepted,
+        list_delta(accepted_at, lag(accepted_at IGNORE NULLS) OVER life, process > 0) AS accepted_at,
+        list_delta(drafted_at, lag(drafted_at IGNORE NULLS) OVER life, process > 0) AS drafted_at,
+        counter_delta(prompt_tokens, lag(prompt_tokens IGNORE NULLS) OVER life, process > 0) AS prompt_tokens,
+        counter_delta(cached_tokens, lag(cached_tokens IGNORE NULLS) OVER life, process > 0) AS cached_tokens,
+        counter_delta(output_tokens, lag(output_tokens IGNORE NULLS) OVER life, process > 0) AS output_tokens,
+        counter_delta(preemptions, lag(preemptions IGNORE NULLS) OVER life, process > 0) AS preemptions,
+        counter_delta(succeeded, lag(succeeded IGNORE NULLS) OVER life, process > 0) AS succeeded,
+        counter_delta(failed, lag(failed IGNORE NULLS) OVER life, process > 0) AS failed,
+        counter_delta(decode_sum_ns, lag(decode_sum_ns IGNORE NULLS) OVER life, process > 0) AS decode_sum_ns,
+        hash(
+            itl.edges, ttft.edges, e2e.edges, request_tpot.edges,
+            queue.edges, prefill.edges, prompt_len.edges, output_len.edges
+        ) AS edges,
+        histogram_delta(itl, lag(itl IGNORE NULLS) OVER life, process > 0) AS itl,
+        histogram_delta(ttft, lag(ttft IGNORE NULLS) OVER life, process > 0) AS ttft,
+        histogram_delta(e2e, lag(e2e IGNORE NULLS) OVER life, process > 0) AS e2e,
+        histogram_delta(request_tpot, lag(request_tpot IGNORE NULLS) OVER life, process > 0) AS request_tpot,
+        histogram_delta(queue, lag(queue IGNORE NULLS) OVER life, process > 0) AS queue,
+        histogram_delta(prefill, lag(prefill IGNORE NULLS) OVER life, process > 0) AS prefill,
+        histogram_delta(prompt_len, lag(prompt_len IGNORE NULLS) OVER life, process > 0) AS prompt_len,
+        histogram_delta(output_len, lag(output_len IGNORE NULLS) OVER life, process > 0) AS output_len
+    FROM processes
+    WINDOW life AS (PARTITION BY deployment, instance, engine, model_name, process ORDER BY scraped_at)
+),
+
+-- Releases that count draft tokens but no rounds: where a drafter always drafts its full length, the rounds follow.
+told AS (
+    SELECT
+        grown.* REPLACE (
+            coalesce(
+                grown.rounds,
+                CASE WHEN grown.drafted % settings.draft_limit = 0 THEN grown.drafted // settings.draft_limit END
+            ) AS rounds
+        )
+    FROM grown
+    LEFT JOIN draft_settings AS settings
+        ON
+            grown.rounds IS NULL
+            AND grown.drafted IS NOT NULL
+            AND settings.always_drafts
+            AND settings.draft_limit > 0
+            AND grown.deployment = settings.deployment
+            AND grown.instance = settings.instance
+            AND grown.ended_at >= settings.started_at
+            AND grown.ended_at < settings.until
+    WHERE grown.started_at IS NOT NULL
+),
+
+-- All rounds of an interval had one length where D / R is the least or the greatest possible, or where nothing beyond
+-- it was ever accepted. Without rounds every step returned one token, else drafts went uncounted.
+measured AS (
+    SELECT
+        *,
+        CASE WHEN rounds > 0 AND drafted % rounds = 0 THEN drafted // rounds END AS mean_length,
+        output_tokens - ttft.count AS later_tokens,
+        CASE
+            WHEN mean_length = 1 OR list_sum(accepted_at[mean_length + 1:]) = 0 OR mean_length = len(accepted_at)
+                THEN mean_length
+            WHEN coalesce(rounds, drafted, 0) = 0 AND later_tokens <= 1.1 * itl.count THEN 0
+        END AS draft_length
+    FROM told
+)
+
+SELECT
+    CAST(date AS DATE) AS date,
+    CAST(deployment AS VARCHAR) AS deployment,
+    CAST(instance AS VARCHAR) AS instance,
+    CAST(engine AS INTEGER) AS engine,
+    CAST(model_name AS VARCHAR) AS model_name,
+    CAST(started_at AS TIMESTAMP) AS started_at,
+    CAST(ended_at AS TIMESTAMP) AS ended_at,
+    CAST(duration_ns AS BIGINT) AS duration_ns,
+    CAST(hour(ended_at) AS TINYINT) AS hour,
+    CAST(hour(ended_at) * 6 + minute(ended_at) // 10 AS SMALLINT) AS block,
+    CAST(restarted AS BOOLEAN) AS restarted,
+    CAST(
+        CASE
+            -- The gauge at both ends says little of what lies between them after more than 10 minutes.
+            WHEN duration_ns <= 600_000_000_000
+                THEN load_code(coalesce((running + running_before) / 2, ratio(itl.sum, duration_ns)))
+            ELSE load_code(ratio(itl.sum, duration_ns))
+        END AS INTEGER
+    ) AS load,
+    CAST(round((running + running_before) * 500) AS BIGINT) AS running_milli,
+    CAST(round(waiting) AS BIGINT) AS waiting,
+    CAST(to_ppm(kv_usage) AS BIGINT) AS kv_ppm,
+    CAST(rounds AS BIGINT) AS rounds,
+    CAST(drafted AS BIGINT) AS drafted,
+    CAST(accepted AS BIGINT) AS accepted,
+    CAST(accepted_at AS BIGINT[]) AS accepted_at,
+    CAST(drafted_at AS BIGINT[]) AS drafted_at,
+    CAST(draft_length AS INTEGER) AS draft_length,
+    CAST(prompt_tokens AS BIGINT) AS prompt_tokens,
+    CAST(cached_tokens AS BIGINT) AS cached_tokens,
+    CAST(output_tokens AS BIGINT) AS output_tokens,
+    CAST(later_tokens AS BIGINT) AS later_tokens,
+    CAST(preemptions AS BIGINT) AS preemptions,
+    CAST(succeeded AS BIGINT) AS succeeded,
+    CAST(failed AS BIGINT) AS failed,
+    CAST(decode_sum_ns AS BIGINT) AS decode_sum_ns,
+    CAST(edges AS UBIGINT) AS edges,
+    CAST(itl AS STRUCT(count BIGINT, sum BIGINT, since TIMESTAMP)) AS itl,
+    CAST(ttft AS STRUCT(count BIGINT, sum BIGINT, since TIMESTAMP)) AS ttft,
+    CAST(e2e AS STRUCT(count BIGINT, sum BIGINT, since TIMESTAMP)) AS e2e,
+    CAST(request_tpot AS STRUCT(count BIGINT, sum BIGINT, since TIMESTAMP)) AS request_tpot,
+    CAST(queue AS STRUCT(count BIGINT, sum BIGINT, since TIMESTAMP)) AS queue,
+    CAST(prefill AS STRUCT(count BIGINT, sum BIGINT, since TIMESTAMP)) AS prefill,
+    CAST(prompt_len AS STRUCT(count BIGINT, sum BIGINT, since TIMESTAMP)) AS prompt_len,
+    CAST(output_len AS STRUCT(count BIGINT, sum BIGINT, since TIMESTAMP)) AS output_len
+FROM measured

@@ -1,0 +1,91 @@
+-- Algorithm: V1 records hold what happened in their window. V0 records hold running totals: they are differenced inside one
+-- process, the first one only sets the base, and what V0 calls accepted is replaced by emitted - rounds.
+WITH ordered AS (
+    SELECT
+        *,
+        coalesce(cumulative, false) AS totals,
+        lag(running) OVER neighbours AS running_before,
+        lag(logged_at) OVER neighbours AS logged_before,
+        lag(CASE WHEN cumulative THEN logged_at END IGNORE NULLS) OVER engine_records AS totals_before,
+        lag(CASE WHEN cumulative THEN process END IGNORE NULLS) OVER engine_records AS process_before,
+        lag(CASE WHEN cumulative THEN drafted END IGNORE NULLS) OVER engine_records AS drafted_before,
+        lag(CASE WHEN cumulative THEN emitted END IGNORE NULLS) OVER engine_records AS emitted_before,
+        lag(CASE WHEN cumulative THEN rounds END IGNORE NULLS) OVER engine_records AS rounds_before
+    FROM log_stats
+    WINDOW
+        neighbours AS (PARTITION BY deployment, instance, engine, process ORDER BY logged_at, source, byte_offset),
+        engine_records AS (PARTITION BY deployment, instance, engine ORDER BY logged_at, source, byte_offset)
+),
+
+compared AS (
+    SELECT
+        *,
+        totals AND totals_before IS NOT NULL AND (
+            process <> process_before OR drafted < drafted_before OR emitted < emitted_before
+        ) IS TRUE AS restarted,
+        totals AND totals_before IS NOT NULL AS differenced
+    FROM ordered
+),
+
+counted AS (
+    SELECT
+        * REPLACE (
+            CASE
+                WHEN NOT totals THEN drafted
+                WHEN differenced THEN drafted - CASE WHEN restarted THEN 0 ELSE drafted_before END
+            END AS drafted,
+            CASE
+                WHEN differenced THEN emitted - CASE WHEN restarted THEN 0 ELSE emitted_before END
+            END AS emitted,
+            CASE
+                WHEN NOT totals THEN rounds
+                WHEN differenced THEN rounds - CASE WHEN restarted THEN 0 ELSE rounds_before END
+            END AS rounds
+        )
+    FROM compared
+),
+
+windows AS (
+    SELECT
+        * REPLACE (
+            CASE
+                WHEN totals AND drafted % nullif(draft_limit, 0) = 0 THEN drafted // draft_limit
+                ELSE rounds
+            END AS rounds
+        )
+    FROM counted
+)
+
+SELECT
+    CAST(date AS DATE) AS date,
+    CAST(deployment AS VARCHAR) AS deployment,
+    CAST(instance AS VARCHAR) AS instance,
+    CAST(engine AS INTEGER) AS engine,
+    CAST(process AS VARCHAR) AS process,
+    CAST(logged_at AS TIMESTAMP) AS logged_at,
+    CAST(hour(logged_at) AS TINYINT) AS hour,
+    CAST(hour(logged_at) * 6 + minute(logged_at) // 10 AS SMALLINT) AS block,
+    CAST(
+        CASE
+            WHEN NOT totals THEN s_to_ns(spec_window_s)
+            WHEN differenced AND NOT restarted THEN 1000 * (epoch_us(logged_at) - epoch_us(totals_before))
+        END AS BIGINT
+    ) AS window_ns,
+    CAST(
+        CASE
+            WHEN coalesce(engines, 1) > 1 THEN NULL
+            WHEN logged_at - logged_before <= INTERVAL 1 MINUTE
+                THEN load_code(coalesce((running + running_before) / 2, running))
+            ELSE load_code(running)
+        END AS INTEGER
+    ) AS load,
+    CAST(round(running * 1000) AS BIGINT) AS running_milli,
+    CAST(round(waiting) AS BIGINT) AS waiting,
+    CAST(to_ppm(kv_usage) AS BIGINT) AS kv_ppm,
+    CAST(rounds AS BIGINT) AS rounds,
+    CAST(CASE WHEN totals THEN rounds ELSE rounds_min END AS BIGINT) AS rounds_min,
+    CAST(CASE WHEN totals THEN rounds ELSE rounds_max END AS BIGINT) AS rounds_max,
+    CAST(drafted AS BIGINT) AS drafted,
+    CAST(CASE WHEN totals THEN greatest(emitted - rounds, 0) ELSE accepted END AS BIGINT) AS accepted,
+    CAST(list_transform(survival, lambda share: CAST(round(share * rounds) AS BIGINT)) AS BIGINT[]) AS accepted_at
+FROM windows

@@ -1,0 +1,399 @@
+-- Algorithm, load: the time integral of running requests, A, is known at any moment from a running sum; a request's load is
+-- (A(last token) - A(first token)) / time between. From the gauge where scrapes cover half of that time or more, else from
+-- the requests themselves: with d = +1 at each start and -1 at each end, A(t) = t * sum(d) - sum(d * t), one window sort.
+-- A date sees its own scrapes and requests and those of the last hour before it, never those of a later date.
+-- Algorithm, steps: rounds are steps where the counters of the same date and instance say so. Without counters, where the
+-- drafter always drafts (or is not known) and no request contradicts: R + 1 + C >= N_out and D = R * K.
+WITH shared AS (
+    SELECT deployment, instance
+    FROM requests
+    GROUP BY deployment, instance
+    HAVING count(DISTINCT format) > 1
+),
+
+ranked AS (
+    SELECT
+        *,
+        list_position(['responses', 'otlp', 'aiperf', 'guidellm', 'bench'], format) AS rank,
+        row_number() OVER (
+            PARTITION BY date, deployment, instance, request_id, format ORDER BY finished_at, source, byte_offset
+        ) AS occurrence
+    FROM requests
+    SEMI JOIN shared USING (deployment, instance)
+),
+
+merged AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        request_id,
+        occurrence,
+        arg_min(model_name, rank) AS model_name,
+        arg_min(CASE WHEN arrived_at IS NOT NULL THEN {'arrived': arrived_at, 'finished': finished_at} END, rank) AS times,
+        min(arrived_at) AS earliest,
+        max(finished_at) AS latest,
+        coalesce(arg_min(nullif(status, 'unknown'), rank), 'unknown') AS status,
+        arg_min(sequences, rank) AS sequences,
+        arg_min(prompt_tokens, rank) AS prompt_tokens,
+        arg_min(cached_tokens, rank) AS cached_tokens,
+        arg_min(output_tokens, rank) AS output_tokens,
+        arg_min(steps, rank) AS steps,
+        arg_min(ttft_ms, rank) AS ttft_ms,
+        arg_min(client_ttft_ms, rank) AS client_ttft_ms,
+        arg_min(queue_ms, rank) AS queue_ms,
+        arg_min(prefill_ms, rank) AS prefill_ms,
+        arg_min(decode_ms, rank + CASE WHEN decode_from = 'server' THEN 0 ELSE 10 END) AS decode_ms,
+        arg_min(e2e_ms, rank) AS e2e_ms,
+        arg_min(
+            CASE WHEN gaps_ms IS NOT NULL THEN {'ms': gaps_ms, 'clock': gaps_from} END,
+            rank + CASE WHEN gaps_from = 'server' THEN 0 ELSE 10 END
+        ) AS gaps,
+        arg_min(
+            CASE
+                WHEN rounds IS NOT NULL THEN {
+                    'rounds': rounds,
+                    'drafted': drafted,
+                    'accepted': accepted,
+                    'draft_limit': draft_limit,
+                    'accepted_hist': accepted_hist,
+                    'accepted_hist_by_length': accepted_hist_by_length,
+                    'step_accepted': step_accepted,
+                    'step_drafted': step_drafted
+                }
+            END,
+            rank
+        ) AS told,
+        arg_min(draft_limit, rank) AS draft_limit,
+        arg_min(preemptions, rank) AS preemptions,
+        arg_min(temperature, rank) AS temperature,
+        arg_min(task, rank) AS task,
+        arg_min(lora, rank) AS lora
+    FROM ranked
+    GROUP BY date, deployment, instance, request_id, occurrence
+),
+
+every_request AS (
+    SELECT
+        * EXCLUDE (occurrence, times, earliest, latest, gaps, told, draft_limit),
+        coalesce(times.arrived, earliest) AS arrived_at,
+        coalesce(times.finished, latest) AS finished_at,
+        gaps.ms AS gaps_ms,
+        gaps.clock AS gaps_from,
+        told.rounds AS rounds,
+        told.drafted AS drafted,
+        told.accepted AS accepted,
+        coalesce(told.draft_limit, draft_limit) AS draft_limit,
+        told.accepted_hist AS accepted_hist,
+        told.accepted_hist_by_length AS accepted_hist_by_length,
+        told.step_accepted AS step_accepted,
+        told.step_drafted AS step_drafted
+    FROM merged
+    UNION ALL BY NAME
+    SELECT
+        date, deployment, instance, request_id, model_name, arrived_at, finished_at, status, sequences, prompt_tokens,
+        cached_tokens, output_tokens, steps, ttft_ms, client_ttft_ms, queue_ms, prefill_ms, decode_ms, e2e_ms, gaps_ms,
+        gaps_from, rounds, drafted, accepted, draft_limit, accepted_hist, accepted_hist_by_length, step_accepted,
+        step_drafted, preemptions, temperature, task, lora
+    FROM requests
+    ANTI JOIN shared USING (deployment, instance)
+),
+
+spans AS (
+    SELECT *, row_number() OVER (ORDER BY date, deployment, instance) AS span
+    FROM (SELECT DISTINCT date, deployment, instance FROM requests)
+),
+
+-- Moments in microseconds since the start of the date; negative on the date before.
+timed AS MATERIALIZED (
+    SELECT
+        every_request.*,
+        spans.span,
+        row_number() OVER () AS request,
+        coalesce(sequences, 1) = 1 AS single,
+        coalesce(output_tokens > 0, coalesce(ttft_ms, client_ttft_ms) IS NOT NULL) AS returned,
+        epoch_us(CAST(date AS TIMESTAMP)) AS midnight,
+        CAST(round(e2e_ms * 1000) AS BIGINT) AS e2e_us,
+        coalesce(epoch_us(finished_at), epoch_us(arrived_at) + e2e_us) - midnight AS ends,
+        least(
+            coalesce(epoch_us(arrived_at) - midnight, ends - e2e_us)
+            + coalesce(CAST(round(queue_ms * 1000) AS BIGINT), 0),
+            ends
+        ) AS starts,
+        least(
+            greatest(
+                coalesce(
+                    epoch_us(arrived_at) - midnight + CAST(round(coalesce(ttft_ms, client_ttft_ms) * 1000) AS BIGINT),
+                    ends - CAST(round(decode_ms * 1000) AS BIGINT)
+                ),
+                starts
+            ),
+            ends
+        ) AS first_token,
+        CASE WHEN first_token < ends THEN first_token ELSE starts END AS decodes
+    FROM every_request
+    INNER JOIN spans USING (date, deployment, instance)
+),
+
+gauges AS (
+    SELECT date, deployment, instance, engine, scraped_at, running
+    FROM scrapes
+    SEMI JOIN requests USING (deployment, instance)
+),
+
+seen_gauges AS (
+    SELECT * FROM gauges
+    UNION ALL
+    SELECT * REPLACE (date + 1 AS date)
+    FROM gauges
+    WHERE scraped_at >= CAST(date + 1 AS TIMESTAMP) - INTERVAL 1 HOUR
+),
+
+engines AS (
+    SELECT span, count(DISTINCT engine) AS engines
+    FROM seen_gauges
+    INNER JOIN spans USING (date, deployment, instance)
+    GROUP BY span
+),
+
+-- One engine can serve several models: they share its batch.
+readings AS (
+    SELECT
+        span,
+        epoch_us(scraped_at) - epoch_us(CAST(date AS TIMESTAMP)) AS at_us,
+        CASE WHEN count(running) = count(*) THEN CAST(round(sum(running)) AS BIGINT) END AS running
+    FROM seen_gauges
+    INNER JOIN spans USING (date, deployment, instance)
+    SEMI JOIN (FROM engines WHERE engines = 1) USING (span)
+    GROUP BY ALL
+),
+
+stretches AS (
+    SELECT
+        *,
+        lead(at_us) OVER series - at_us AS length_us,
+        lead(running) OVER series AS running_after,
+        coalesce(length_us <= 60_000_000 AND running + running_after >= 0, false) AS known
+    FROM readings
+    WINDOW series AS (PARTITION BY span ORDER BY at_us)
+),
+
+-- Before each scrape: microseconds that stretches cover, and twice the integral over them.
+integrals AS (
+    SELECT
+        *,
+        coalesce(sum(CASE WHEN known THEN length_us END) OVER before, 0) AS covered,
+        coalesce(sum(CASE WHEN known THEN length_us * (running + running_after) END) OVER before, 0) AS twice
+    FROM stretches
+    WINDOW
+        before AS (PARTITION BY span ORDER BY at_us ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+
+running_windows AS (
+    SELECT request, span, decodes, ends
+    FROM timed
+    WHERE returned AND decodes < ends
+),
+
+gauged AS (
+    SELECT
+        windows.request,
+        windows.span,
+        windows.ends - windows.decodes AS length_us,
+        covered_until(last_before, windows.ends) - covered_until(first_before, windows.decodes) AS covered,
+        twice_until(last_before, windows.ends) - twice_until(first_before, windows.decodes) AS twice
+    FROM running_windows AS windows
+    ASOF INNER JOIN integrals AS first_before
+        ON windows.span = first_before.span AND windows.decodes >= first_before.at_us
+    ASOF INNER JOIN integrals AS last_before
+        ON windows.span = last_before.span AND windows.ends >= last_before.at_us
+),
+
+loads_from_gauges AS (
+    SELECT request, ratio(twice, 2 * covered) AS load
+    FROM gauged
+    WHERE covered > 0 AND 2 * covered >= length_us
+),
+
+settings AS (
+    SELECT
+        spans.*,
+        coalesce(own.speculative, agreed.speculative) AS speculative,
+        coalesce(own.always_drafts, agreed.always_drafts) AS always_drafts,
+        own.engines
+    FROM spans
+    LEFT JOIN draft_settings AS own
+        ON
+            spans.deployment = own.deployment
+            AND spans.instance = own.instance
+            AND CAST(spans.date + 1 AS TIMESTAMP) > own.started_at
+            AND CAST(spans.date + 1 AS TIMESTAMP) <= own.until
+    LEFT JOIN draft_settings AS agreed
+        ON
+            agreed.instance IS NULL
+            AND spans.deployment = agreed.deployment
+            AND CAST(spans.date + 1 AS TIMESTAMP) > agreed.started_at
+            AND CAST(spans.date + 1 AS TIMESTAMP) <= agreed.until
+),
+
+several_engines AS (
+    SELECT span
+    FROM settings
+    LEFT JOIN engines USING (span)
+    WHERE coalesce(engines.engines, settings.engines, 1) > 1
+),
+
+overlapping AS (
+    SELECT DISTINCT span
+    FROM running_windows
+    ANTI JOIN loads_from_gauges USING (request)
+    ANTI JOIN several_engines USING (span)
+),
+
+events AS (
+    SELECT
+        span,
+        request,
+        unnest([starts, decodes, ends]) AS at_us,
+        unnest([1, 0, -1]) AS change,
+        unnest([0, -1, 1]) AS side
+    FROM timed
+    SEMI JOIN overlapping USING (span)
+    WHERE returned AND starts < ends
+    UNION ALL
+    SELECT
+        spans.span,
+        NULL AS request,
+        unnest([starts, ends]) - 86_400_000_000 AS at_us,
+        unnest([1, -1]) AS change,
+        0 AS side
+    FROM timed
+    INNER JOIN spans
+        ON
+            timed.date + 1 = spans.date
+            AND timed.deployment = spans.deployment
+            AND timed.instance = spans.instance
+    SEMI JOIN overlapping ON spans.span = overlapping.span
+    WHERE returned AND starts < ends AND ends >= 86_400_000_000 - 3_600_000_000
+),
+
+areas AS (
+    SELECT
+        request,
+        side,
+        at_us,
+        at_us * sum(change) OVER until_now - sum(change * at_us) OVER until_now AS area
+    FROM events
+    WINDOW until_now AS (PARTITION BY span ORDER BY at_us ROWS UNBOUNDED PRECEDING)
+),
+
+loads_from_overlap AS (
+    SELECT request, ratio(sum(side * area), sum(side * at_us)) AS load
+    FROM areas
+    WHERE side <> 0
+    GROUP BY request
+),
+
+counters AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        sum(itl.count) AS steps,
+        sum(rounds) AS rounds,
+        sum(drafted) AS drafted,
+        sum(later_tokens) AS later_tokens
+    FROM intervals
+    GROUP BY ALL
+),
+
+evidence AS (
+    SELECT
+        span,
+        coalesce(bool_or(rounds > 0), false) AS any_rounds,
+        coalesce(
+            bool_or(1 + rounds + accepted < output_tokens OR drafted IS DISTINCT FROM rounds * draft_limit)
+            FILTER (rounds > 0 AND single AND status = 'ok'),
+            false
+        ) AS contradicted
+    FROM timed
+    GROUP BY span
+),
+
+rules AS (
+    SELECT
+        evidence.span,
+        CASE
+            WHEN counters.steps > 0 AND coalesce(counters.rounds, counters.drafted, 0) > 0
+                THEN CASE WHEN counters.steps = counters.rounds THEN 'rounds' END
+            WHEN counters.steps > 0
+                THEN CASE WHEN NOT any_rounds AND counters.later_tokens <= 1.1 * counters.steps THEN 'tokens' END
+            WHEN any_rounds THEN CASE WHEN coalesce(always_drafts, true) AND NOT contradicted THEN 'rounds' END
+            WHEN NOT speculative THEN 'tokens'
+        END AS rule
+    FROM evidence
+    INNER JOIN settings USING (span)
+    LEFT JOIN counters USING (date, deployment, instance)
+),
+
+complete AS (
+    SELECT
+        timed.*,
+        load_code(coalesce(gauge.load, overlap.load)) AS load,
+        CASE
+            WHEN gauge.load IS NOT NULL THEN 'gauge'
+            WHEN overlap.load IS NOT NULL THEN 'overlap'
+        END AS load_from,
+        CASE
+            WHEN NOT single OR NOT returned THEN NULL
+            WHEN timed.steps IS NOT NULL THEN timed.steps
+            WHEN rule = 'rounds' AND (rounds > 0 OR output_tokens = 1) THEN rounds
+            WHEN rule = 'tokens' THEN output_tokens - 1
+        END AS known_steps,
+        coalesce(finished_at, arrived_at) AS moment
+    FROM timed
+    LEFT JOIN loads_from_gauges AS gauge USING (request)
+    LEFT JOIN loads_from_overlap AS overlap USING (request)
+    LEFT JOIN rules USING (span)
+)
+
+SELECT
+    CAST(date AS DATE) AS date,
+    CAST(deployment AS VARCHAR) AS deployment,
+    CAST(instance AS VARCHAR) AS instance,
+    CAST(request_id AS VARCHAR) AS request_id,
+    CAST(model_name AS VARCHAR) AS model_name,
+    CAST(hour(moment) AS TINYINT) AS hour,
+    CAST(hour(moment) * 6 + minute(moment) // 10 AS SMALLINT) AS block,
+    CAST(load AS INTEGER) AS load,
+    CAST(load_from AS VARCHAR) AS load_from,
+    CAST(context_band(prompt_tokens + output_tokens / 2) AS VARCHAR) AS context_band,
+    CAST(task AS VARCHAR) AS task,
+    CAST(temperature_class(temperature) AS VARCHAR) AS temperature_class,
+    CAST(output_band(output_tokens) AS VARCHAR) AS output_band,
+    CAST(lora AS VARCHAR) AS lora,
+    CAST(draft_limit AS INTEGER) AS draft_limit,
+    CAST(status AS VARCHAR) AS status,
+    CAST(returned AS BOOLEAN) AS returned,
+    CAST(prompt_tokens AS BIGINT) AS prompt_tokens,
+    CAST(cached_tokens AS BIGINT) AS cached_tokens,
+    CAST(output_tokens AS BIGINT) AS output_tokens,
+    CAST(CASE WHEN single AND output_tokens > 0 THEN output_tokens - 1 END AS BIGINT) AS later_tokens,
+    CAST(CASE WHEN single AND output_tokens > 0 AND decode_ms >= 0 THEN ms_to_ns(decode_ms) END AS BIGINT) AS decode_ns,
+    CAST(known_steps AS BIGINT) AS steps,
+    CAST(rounds AS BIGINT) AS rounds,
+    CAST(drafted AS BIGINT) AS drafted,
+    CAST(accepted AS BIGINT) AS accepted,
+    CAST(accepted_hist AS BIGINT[]) AS accepted_hist,
+    CAST(accepted_hist_by_length AS MAP(INTEGER, BIGINT[])) AS accepted_hist_by_length,
+    CAST(step_accepted AS INTEGER[]) AS accepted_by_step,
+    CAST(step_drafted AS INTEGER[]) AS drafted_by_step,
+    CAST(preemptions AS BIGINT) AS preemptions,
+    CAST(ms_to_ns(coalesce(ttft_ms, client_ttft_ms)) AS BIGINT) AS ttft_ns,
+    CAST(ms_to_ns(coalesce(e2e_ms, (epoch_us(finished_at) - epoch_us(arrived_at)) / 1000)) AS BIGINT) AS e2e_ns,
+    CAST(ms_to_ns(queue_ms) AS BIGINT) AS queue_ns,
+    CAST(ms_to_ns(prefill_ms) AS BIGINT) AS prefill_ns,
+    CAST(gaps_ms AS FLOAT[]) AS gaps_ms,
+    CAST(gaps_from AS VARCHAR) AS gaps_from,
+    CAST(ms_to_ns(CAST(list_max(gaps_ms) AS DOUBLE)) AS BIGINT) AS longest_pause_ns
+FROM complete
