@@ -133,11 +133,12 @@ class _Batch:
             time = _since_epoch(named)
         body, cut = piece.text, _unfinished(piece)
         body_offset = piece.end - len(body)
-        if not body.endswith(b"\n"):
+        if cut:
             last = _last_line(body)
             body = body[: len(body) - len(last)]
-            if cut:
-                self.sink.reject(position, body_offset + len(body), CUT_REASON, last)
+            self.sink.reject(position, body_offset + len(body), CUT_REASON, last)
+        elif not body.endswith(b"\n"):
+            body += b"\n"  # the end mark, which needs no newline
         self.scrapes.append(Scrape(position, piece.offset, body_offset, body, time, _server(piece), cut))
         self.scrape_bytes += len(body)
         if self.scrape_bytes >= SCAN_BYTES:
