@@ -92,7 +92,7 @@ def scan(scrapes: Sequence[Scrape], vocabulary: Vocabulary) -> list[Reading]:
     """Take the scrapes apart; one reading for each."""
     text = b"".join(scrape.body for scrape in scrapes)
     start, blank, end, comments = _lines(text)
-    codes = _codes(text, start, blank, vocabulary)
+    codes = np.where(blank < end, _codes(text, start, blank, vocabulary), ALONE).astype(np.int32)
     values = np.full(len(codes), np.nan)
     split = np.flatnonzero(codes >= 0)
     values[split], failed = _values(text, blank[split] + 1, end[split])
