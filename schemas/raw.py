@@ -384,6 +384,12 @@ EVENTS = Table(
             nullable=False,
         ),
         Column("message", "VARCHAR", "Message without prompt or output text, cut at 2,000 characters.", nullable=False),
+        Column(
+            "records",
+            "BIGINT",
+            "Records that the row stands for: requests with the same parameters are counted.",
+            "records",
+        ),
     ),
     key=("deployment", "instance", "process", "logged_at", "kind", "message"),
     moment=("logged_at",),

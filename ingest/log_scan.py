@@ -1,0 +1,239 @@
+"""Finds the records in a block of lines: by form where many lines share one, else one line at a time.
+
+Only lines with a marker are looked at. Those that hold nothing but numeric records, or a ``Received request``, are read
+by the Program of their form; the first line of a form, and every other line, is read by the grammar.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from .log_lines import Block
+from .log_messages import MARKERS, RECORD, REQUEST, Message, message_of, message_without_header, request_parameters
+from .log_program import PADDING, Form, Integers, Program, program_of, values_of
+from .log_records import NUMERIC, TEXT_MESSAGE, Cut, Record, read_numeric, records_of
+from .log_table import Group
+from .log_text import MAPPED_BYTES, Clean, clean, readable
+
+_ANY = "|".join(re.escape(marker) for marker in MARKERS)
+_ANY_BYTES = tuple(marker.encode() for marker in MARKERS)
+_BY_FORM = (
+    r"KV cache usage|SpecDecoding metrics|Speculative metrics|SpecDecodeWorker stage|Iteration\(|Received request"
+)
+_MOST_PROGRAMS = 64
+"""A log with more forms than this at a time is read line by line beyond them."""
+_FEW = 4
+"""So few lines of a form are read faster one by one."""
+_CACHED = 4_096
+_REJECT_TEXT = 300
+
+
+@dataclass
+class Reject:
+    """A record that can be recognised but not read."""
+
+    offset: int
+    reason: str
+    text: str
+
+
+@dataclass
+class Harvest:
+    """What a block holds; ``bare`` are messages of lines without a header: offset, message, process."""
+
+    groups: list[Group] = field(default_factory=list)
+    bare: list[tuple[int, Message, str | None]] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+
+
+class Scanner:
+    """Reads blocks; the programs it learns from one serve the next."""
+
+    def __init__(self) -> None:
+        self._programs: list[Program] = []
+        self._requests: dict[bytes, Message] = {}
+
+    def scan(self, block: Block) -> Harvest:
+        """All records of the whole lines of a block."""
+        lines = _Lines(block)
+        singles = Singles()
+        remaining, others = lines.of_interest()
+        harvest = Harvest()
+        used = []
+        for program in self._programs:
+            before = len(remaining)
+            if before:
+                remaining = self._run(program, lines, remaining, harvest)
+            used.append((before - len(remaining), program))
+        while len(remaining) >= _FEW and len(used) < 2 * _MOST_PROGRAMS:
+            line, offset = lines.text(int(remaining[0])), lines.offset(int(remaining[0]))
+            remaining = remaining[1:]
+            learnt = _program_for(line, *singles.read(line, offset))
+            if learnt is not None:
+                before = len(remaining)
+                remaining = self._run(learnt, lines, remaining, harvest)
+                used.append((1 + before - len(remaining), learnt))
+        used.sort(key=lambda pair: pair[0], reverse=True)
+        self._programs = [program for _, program in used[:_MOST_PROGRAMS]]
+        for row in [*remaining.tolist(), *others.tolist()]:
+            singles.read(lines.text(row), lines.offset(row))
+        for joined in block.joined:
+            singles.read(joined.text, joined.offset)
+        singles.into(harvest)
+        return harvest
+
+    def _run(self, program: Program, lines: _Lines, rows: Integers, harvest: Harvest) -> Integers:
+        """Reads the lines that match and gives those that do not."""
+        matched, values = program.read(lines.padded, lines.starts[rows], lines.ends[rows])
+        if not len(matched):
+            return rows
+        hit = rows[matched]
+        offsets = lines.starts[hit] + lines.block.offset
+        for place, (form, columns) in enumerate(program.forms):
+            messages = [self._request(lines.text(row)) for row in hit.tolist()] if program.open_ended else ()
+            harvest.groups.append(
+                Group(form, values[list(columns)], offsets, np.full(len(hit), place, dtype=np.int64), messages)
+            )
+        return np.delete(rows, matched)
+
+    def _request(self, line: bytes) -> Message:
+        """The parameters of a request; its length limit, which differs from one to the next, is no part of the key."""
+        tail = line[max(0, line.rfind(b"params: SamplingParams(")) :]
+        head, found, rest = tail.partition(b"max_tokens=")
+        key = head + rest[rest.find(b",") :] if found else tail
+        message = self._requests.get(key)
+        if message is None:
+            if len(self._requests) >= _CACHED:
+                self._requests.clear()
+            message = Message("request", request_parameters(tail.decode("latin-1")) or "")
+            self._requests[key] = message
+        return message
+
+
+def _program_for(line: bytes, found: Clean, records: list[Record]) -> Program | None:
+    """The program of a line whose records are all numeric, or that is one request."""
+    if len(records) == 1 and records[0].message.startswith(REQUEST):
+        return program_of(line, found, records, upto=REQUEST)
+    if records and all(record.kind in NUMERIC for record in records):
+        return program_of(line, found, records)
+    return None
+
+
+class _Lines:
+    """The lines of a block as positions in its bytes."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
+        padded = np.zeros(len(data) + PADDING, dtype=np.uint8)
+        padded[: len(data)] = np.frombuffer(data, dtype=np.uint8)
+        self.padded = padded
+        self.ends: Integers = np.flatnonzero(padded[: len(data)] == 10)
+        self.starts: Integers = np.concatenate([[0], self.ends[:-1] + 1])
+        self._data = data
+
+    def text(self, row: int) -> bytes:
+        return self._data[self.starts[row] : self.ends[row]]
+
+    def offset(self, row: int) -> int:
+        return int(self.starts[row]) + self.block.offset
+
+    def of_interest(self) -> tuple[Integers, Integers]:
+        """The lines that may be read by form, and the others with a marker."""
+        offsets = np.concatenate([self.starts, [len(self._data)]])
+        array = pa.Array.from_buffers(
+            pa.large_binary(), len(self.starts), [None, pa.py_buffer(offsets), pa.py_buffer(self._data)]
+        )
+        texts = pl.Series(pl.from_arrow(array)).cast(pl.String, strict=False)
+        marked = texts.str.contains(_ANY)
+        keep = marked.fill_null(True).to_numpy().copy()
+        # What is not UTF-8 has no text; it is looked at as bytes.
+        for row in np.flatnonzero(marked.is_null().to_numpy()).tolist():
+            line = self.text(row)
+            keep[row] = any(marker in line for marker in _ANY_BYTES)
+        if self.block.skipped or self.block.pieces:
+            keep &= self.starts >= self.block.skipped
+            if self.block.pieces:
+                keep &= ~np.isin(self.starts, np.fromiter(self.block.pieces, dtype=np.int64))
+        rows = np.flatnonzero(keep)
+        by_form = texts.gather(rows).str.contains(_BY_FORM).fill_null(False).to_numpy()
+        by_form = by_form & (self.ends[rows] - self.starts[rows] <= MAPPED_BYTES)
+        return rows[by_form], rows[~by_form]
+
+
+class Singles:
+    """Reads records one line at a time and gathers them by form."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Form, list[tuple[list[int], int, int, Message | None]]] = {}
+        self._bare: list[tuple[int, Message, str | None]] = []
+        self._rejects: list[Reject] = []
+
+    def read(self, line: bytes, offset: int) -> tuple[Clean, list[Record]]:
+        """Gathers the records of a line; gives them, and none if any of it could not be read."""
+        found = clean(line)
+        if found.broken:
+            self.cut(found, offset, "A JSON object without its end")
+            return found, []
+        records = records_of(found)
+        if not records:
+            bare = message_without_header(found.text)
+            if bare is not None and bare[0].kind == "lost":
+                self._reject(offset, "A record without its level and time", found.text)
+            elif bare is not None:
+                self._bare.append((offset, *bare))
+        read, whole = [], True
+        for place, record in enumerate(records):
+            try:
+                numeric = read_numeric(record, found)
+            except Cut as error:
+                self._reject(offset, str(error), record.message)
+                whole = False
+                continue
+            message = message_of(record) if numeric is None else None
+            if numeric is None and message is None:
+                continue
+            taken = numeric or replace(record, kind="text")
+            values = values_of(list(taken.numbers.values()))
+            if values is None:
+                self._reject(offset, "A record with more digits than any figure has", record.message)
+                whole = False
+                continue
+            self._rows.setdefault(Form.of(taken), []).append((values, offset, place, message))
+            read.append(taken)
+        return found, read if whole else []
+
+    def cut(self, found: Clean, offset: int, reason: str) -> bool:
+        """Rejects a line that has no end if there is a record in it; whether there was one."""
+        records = [] if found.broken else records_of(found)
+        texts = [record.message for record in records] or [found.text]
+        for text in texts:
+            opening = RECORD.search(text) if not TEXT_MESSAGE.match(text) else None
+            if opening and not TEXT_MESSAGE.search(text, 0, opening.start()):
+                self._reject(offset, reason, text[opening.start() :])
+                return True
+        return False
+
+    def into(self, harvest: Harvest) -> None:
+        """Adds what was gathered to a harvest."""
+        for form, rows in self._rows.items():
+            harvest.groups.append(
+                Group(
+                    form,
+                    np.array([row[0] for row in rows], dtype=np.int64).reshape(len(rows), -1).T,
+                    np.array([row[1] for row in rows], dtype=np.int64),
+                    np.array([row[2] for row in rows], dtype=np.int64),
+                    [row[3] for row in rows if row[3] is not None],
+                )
+            )
+        harvest.bare += self._bare
+        harvest.rejects += self._rejects
+
+    def _reject(self, offset: int, reason: str, text: str) -> None:
+        shown = text[:_REJECT_TEXT] if RECORD.match(text) else ""
+        self._rejects.append(Reject(offset, f"{reason}; it was left out.", readable(shown)))
