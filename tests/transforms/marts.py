@@ -1,0 +1,106 @@
+"""Small rows in, rows of a mart out: declared tables in memory, and the marts that a mart reads, computed in order."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import duckdb
+
+from specledger.schemas import CELL_TABLES, MART_TABLES, RAW_TABLES, TABLES
+from specledger.schemas.config import DEFAULT_SETTINGS
+from specledger.schemas.table import Table, quote
+from specledger.transforms.catalog import query
+from specledger.transforms.macros import create_macros
+
+DAY = dt.date(2026, 11, 29)
+MARTS = {table.name for table in MART_TABLES}
+GIVEN = {
+    "date": DAY,
+    "deployment": "d",
+    "instance": "one",
+    "source": "input",
+    "engine": 0,
+    "hour": 8,
+    "block": 48,
+    "load": 6,
+    "edges": 1,
+    "scraped_at": dt.datetime(2026, 11, 29, 8),
+    "finished_at": dt.datetime(2026, 11, 29, 8),
+    "format": "responses",
+    "request_id": "r",
+    "status": "ok",
+    "tool": "aiperf",
+}
+"""What a row holds where the test does not say otherwise; ``origin`` follows from the table."""
+ORIGINS = {
+    "cells_snapshots": "snapshots",
+    "cells_requests": "requests",
+    "cells_log_stats": "log_stats",
+    "cells_iterations": "iterations",
+}
+Row = Mapping[str, Any]
+
+
+class House:
+    """All raw and cell tables, empty at first; marts are computed from them."""
+
+    def __init__(self) -> None:
+        self.connection = duckdb.connect()
+        create_macros(self.connection, DEFAULT_SETTINGS)
+        for table in (*RAW_TABLES, *CELL_TABLES):
+            self.connection.execute(table.ddl())
+
+    def put(self, table: str, *rows: Row) -> House:
+        """Insert rows; columns that a row leaves out hold GIVEN, else null."""
+        declared = TABLES[table]
+        for row in rows:
+            full = {**_given(declared), **row}
+            unknown = set(full) - set(declared.names)
+            assert not unknown, f"{table} has no {unknown}"
+            self.connection.execute(
+                f"INSERT INTO {table} ({', '.join(map(quote, full))}) VALUES ({', '.join('?' * len(full))})",
+                list(full.values()),
+            )
+        return self
+
+    def mart(self, name: str) -> list[dict[str, Any]]:
+        """All rows of a mart, in order of all columns."""
+        for table in needed_marts(name):
+            self.connection.execute(f"DROP TABLE IF EXISTS {table.name}")
+            self.connection.execute(table.ddl())
+            self.connection.execute(f"INSERT INTO {table.name} BY NAME {query('marts', table.name)}")
+        cursor = self.connection.execute(f"SELECT * FROM {name} ORDER BY ALL")
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def one(self, name: str, **where: Any) -> dict[str, Any]:
+        """The only row of a mart in which the given columns hold the given values."""
+        rows = [row for row in self.mart(name) if all(row[key] == value for key, value in where.items())]
+        assert len(rows) == 1, rows
+        return rows[0]
+
+
+def needed_marts(name: str) -> Iterator[Table]:
+    """The marts that a mart reads, in order, and the mart itself."""
+    wanted = {name}
+    for table in reversed(MART_TABLES):
+        if table.name in wanted:
+            wanted |= MARTS & set(table.reads)
+    return (table for table in MART_TABLES if table.name in wanted)
+
+
+def _given(table: Table) -> dict[str, Any]:
+    row = {name: GIVEN[name] for name in table.names if name in GIVEN and table.kind == "cells"}
+    row |= {name: GIVEN[name] for name in table.names if name in GIVEN and not table.column(name).nullable}
+    if table.name == "cells_iterations":
+        row["prefill"] = False
+    if table.name in ORIGINS:
+        row["origin"] = ORIGINS[table.name]
+    return row
+
+
+def only(row: Row, *names: str) -> tuple[Any, ...]:
+    """The values of some columns."""
+    return tuple(row[name] for name in names)
