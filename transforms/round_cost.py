@@ -22,6 +22,8 @@ HUBER = 1.345
 """Residuals beyond so many robust standard deviations lose weight; 95 % efficient under normal noise."""
 ROUNDS_OF_REWEIGHTING = 50
 RANK_TOLERANCE = 1e-9
+CLUSTERS_FOR_SHOCKS = 8
+"""With fewer clusters their common shocks cannot be estimated, and observations stand alone."""
 LEAST_OBSERVATIONS = 8
 """Fewer distinct observations give no fit."""
 
@@ -101,9 +103,9 @@ def fit(data: Observations) -> Fit | None:
         "c0": np.ones(len(data)), "c1": data.requests, "c2": data.verified, "c3": data.prefill, "c4": data.passes,
     }  # fmt: skip
     design = np.column_stack([source[name] for name in columns])
-    solution, weight = _robust(design, data.time_ms, data.weight)
+    solution, weight, slope_weight = _robust(design, data.time_ms, data.weight)
     residual = data.time_ms - design @ solution
-    covariance, quantile = _covariance(design, residual, weight, data.cluster)
+    covariance, quantile = _covariance(design, weight * residual, slope_weight, data.cluster)
 
     def identified(row: Vector) -> Coefficient | None:
         return _estimate(row, design, solution, covariance, quantile)
@@ -129,27 +131,31 @@ def fit(data: Observations) -> Fit | None:
     )
 
 
-def _robust(design: Vector, time: Vector, weight: Vector) -> tuple[Vector, Vector]:
-    """Coefficients and final weights of iteratively reweighted least squares.
+def _robust(design: Vector, time: Vector, weight: Vector) -> tuple[Vector, Vector, Vector]:
+    """Coefficients of iteratively reweighted least squares, the final weights, and their slopes.
+
+    The slope of an observation is how fast its weighted residual grows: its full weight, or nothing once it is held.
 
     Errors grow with the time itself, so residuals are judged relative to the fitted time: weighting by the observed
     one would favour the rounds that happened to be short.
     """
     solution = _least_squares(design, time, weight)
-    used = weight
+    used = slope = weight
     floor = float(np.min(time)) / 2
     for _ in range(ROUNDS_OF_REWEIGHTING):
         fitted = np.maximum(design @ solution, floor)
         relative = (time - design @ solution) / fitted * np.sqrt(weight)
         spread = 1.4826 * float(np.median(np.abs(relative - np.median(relative))))
         distance = np.abs(relative) / spread if spread > 0 else np.zeros_like(relative)
-        used = weight / np.square(fitted) * np.where(distance <= HUBER, 1.0, HUBER / np.maximum(distance, HUBER))
+        full = weight / np.square(fitted)
+        used = full * np.where(distance <= HUBER, 1.0, HUBER / np.maximum(distance, HUBER))
+        slope = full * (distance <= HUBER)
         updated = _least_squares(design, time, used)
         settled = bool(np.allclose(updated, solution, rtol=1e-9, atol=1e-12))
         solution = updated
         if settled:
             break
-    return solution, used
+    return solution, used, slope
 
 
 def _least_squares(design: Vector, time: Vector, weight: Vector) -> Vector:
@@ -160,22 +166,27 @@ def _least_squares(design: Vector, time: Vector, weight: Vector) -> Vector:
     return found
 
 
-def _covariance(design: Vector, residual: Vector, weight: Vector, cluster: NDArray[np.int64]) -> tuple[Vector, float]:
+def _covariance(
+    design: Vector, weighted_residual: Vector, slope: Vector, cluster: NDArray[np.int64]
+) -> tuple[Vector, float]:
+    """Covariance of the coefficients by leaving out one cluster at a time, and the t quantile of its 95 % interval."""
     from scipy.stats import t
 
     names, index = np.unique(cluster, return_inverse=True)
-    if len(names) < 8:
-        names, index = np.arange(len(residual)), np.arange(len(residual))
-    scores = np.zeros((len(names), design.shape[1]))
-    np.add.at(scores, index, design * (weight * residual)[:, None])
+    if len(names) < CLUSTERS_FOR_SHOCKS:
+        names, index = np.arange(len(slope)), np.arange(len(slope))
     scale = np.linalg.norm(design, axis=0)
     scale[scale == 0] = 1.0
     scaled = design / scale
-    bread = np.linalg.pinv(scaled.T @ (scaled * weight[:, None]), rcond=1e-12, hermitian=True)
-    rank = int(np.linalg.matrix_rank(scaled, tol=RANK_TOLERANCE * float(np.linalg.norm(scaled))))
-    freedom = max(len(names) - rank, 1)
-    meat = (scores / scale).T @ (scores / scale) * (len(names) / freedom)
-    return (bread @ meat @ bread) / np.outer(scale, scale), float(t.ppf(0.975, freedom))
+    scores = np.zeros((len(names), design.shape[1]))
+    np.add.at(scores, index, scaled * weighted_residual[:, None])
+    parts = np.zeros((len(names), design.shape[1], design.shape[1]))
+    np.add.at(parts, index, scaled[:, :, None] * scaled[:, None, :] * slope[:, None, None])
+    left_out = np.linalg.pinv(parts.sum(axis=0) - parts, rcond=1e-10, hermitian=True)
+    moves = np.einsum("gij,gj->gi", left_out, scores)
+    covariance = (len(names) - 1) / len(names) * moves.T @ moves
+    freedom = max(len(names) - int(np.linalg.matrix_rank(scaled)), 1)
+    return covariance / np.outer(scale, scale), float(t.ppf(0.975, freedom))
 
 
 def _estimate(row: Vector, design: Vector, solution: Vector, covariance: Vector, quantile: float) -> Coefficient | None:
