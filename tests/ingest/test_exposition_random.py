@@ -42,7 +42,7 @@ def expected(facts: Facts) -> dict[tuple[int, str], dict[str, Any]]:
     return {(engine.engine, engine.model_name): engine.columns for engine in facts.engines}
 
 
-@settings(max_examples=scaled(150), deadline=None)
+@settings(max_examples=scaled(50), deadline=None)
 @given(st.integers(0, 2**64), st.booleans())
 def test_what_a_writer_says_is_read_back_exactly(seed: int, openmetrics: bool) -> None:
     random = Random(seed)
@@ -55,7 +55,7 @@ def test_what_a_writer_says_is_read_back_exactly(seed: int, openmetrics: bool) -
     } == facts.others
 
 
-@settings(max_examples=scaled(25), deadline=None)
+@settings(max_examples=scaled(10), deadline=None)
 @given(st.integers(0, 2**64))
 def test_packing_changes_nothing(seed: int) -> None:
     random = Random(seed)
@@ -72,23 +72,21 @@ def test_packing_changes_nothing(seed: int) -> None:
     assert told(read(marked)) == told(read(*apart))
 
 
-@settings(max_examples=scaled(150), deadline=None)
+@settings(max_examples=scaled(50), deadline=None)
 @given(st.integers(0, 2**64))
 def test_a_cut_anywhere_leaves_only_values_that_were_said(seed: int) -> None:
     random = Random(seed)
     facts = draw(random)
     text = write(facts, random).encode()
-    cut = random.randrange(len(text))
+    cut = random.randrange(1, len(text))
+    while text[cut - 1 : cut] == b"\n":
+        cut -= 1  # between two lines not every cut can be told
     sink = read(text[:cut])
     said = expected(facts)
     for row in sink.snapshots:
         columns = said[row["engine"], row["model_name"]]
-        for name, value in stated(row).items():
-            assert value == columns[name] or (name in {"finished", "accepted_at"} or isinstance(value, dict)), (
-                f"{name} is {value}, said was {columns[name]}"
-            )
-    if cut and text[cut - 1 : cut] != b"\n":
-        assert sink.rejects
+        assert {name: columns[name] for name in stated(row)} == stated(row)
+    assert sink.rejects
 
 
 @pytest.mark.parametrize("capture", ["dp2_one_api_server", "default_flags", "dynamic_sd"])
