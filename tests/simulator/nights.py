@@ -197,6 +197,9 @@ def cells(world: World, frame: pl.DataFrame) -> pa.Table:
         e2e_ns=((pl.col("ttft_ms") + pl.col("decode_ms")) * 1e6).round().cast(pl.Int64),
         request_tpot_ns=pl.when(known).then((ns["decode"] / tokens).round().cast(pl.Int64)),
     )
+    if "gaps_ms" in frame.columns:
+        longest = pl.col("gaps_ms").list.max().cast(pl.Float64)
+        per_request = per_request.with_columns(longest_pause_ns=(longest * 1e6).round().cast(pl.Int64))
     grain = ["date", "engine", "hour", "block", "load", "context_band", "task", "temperature_class", "output_band"]
     sums = [
         "output_tokens", "prompt_tokens", "rounds", "drafted", "accepted", "decode_ns", "decode_tokens",
@@ -216,7 +219,14 @@ def cells(world: World, frame: pl.DataFrame) -> pa.Table:
                 pl.col(f"{name}_ns").drop_nulls().alias(name),
             )
         ),
-        *((pl.col("gaps_ms").explode().drop_nulls().alias("itl"),) if "gaps_ms" in frame.columns else ()),
+        *(
+            (
+                pl.col("gaps_ms").explode().drop_nulls().alias("itl"),
+                pl.col("longest_pause_ns").drop_nulls().alias("longest_pause"),
+            )
+            if "gaps_ms" in frame.columns
+            else ()
+        ),
     )
     return _cell_table(world, grouped)
 
@@ -248,14 +258,13 @@ def _cell_table(world: World, grouped: pl.DataFrame) -> pa.Table:
     schema = CELLS_REQUESTS.arrow_schema()
     columns: dict[str, object] = {
         "instance": [instance(engine) for engine in grouped["engine"]],
-        "engine": [0] * count,
         "origin": ["requests"] * count,
         "requests": grouped["n"].to_list(),
         "succeeded": grouped["n"].to_list(),
         "failed": [0] * count,
         "draft_limit": [world.draft_limit or None] * count,
     }
-    for name in ("ttft", "e2e", "request_tpot", "itl"):
+    for name in ("ttft", "e2e", "request_tpot", "itl", "longest_pause"):
         if name not in grouped.columns:
             continue
         values = grouped[name].explode().cast(pl.Float64).to_numpy()
@@ -265,7 +274,8 @@ def _cell_table(world: World, grouped: pl.DataFrame) -> pa.Table:
             columns |= {
                 "itl_n": np.bincount(owner, minlength=count),
                 "itl_sum": np.bincount(owner, values, minlength=count).astype(np.int64),
-                "itl_max": np.array([int(max(gaps, default=0) * 1e6 + 0.5) for gaps in grouped[name]]),
+                "itl_max": grouped["longest_pause"].list.max(),
+                "longest_pause_ns": grouped["longest_pause"].list.max(),
                 "itl_client_n": np.zeros(count, np.int64),
             }
         columns[name] = _log_histograms(owner, values, count)
