@@ -1,0 +1,298 @@
+"""Cells of the selected nights, added up to what a comparison needs: unit × load × finer keys.
+
+Units are the hours (or 10-minute blocks) of a deployment, all its engines and instances together. Sums of HUGEINT
+become doubles here, after every addition that must be exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schemas import TABLES
+from ..schemas.cells import CELLS_LOG_STATS, CELLS_REQUESTS, CELLS_SNAPSHOTS
+from ..schemas.measures import MEASURES, Measure
+from ..schemas.table import Table, literal, quote
+from ..schemas.warehouse import Warehouse, scan
+from .buckets import Buckets
+from .quantile import Histogram
+from .selection import Selection
+from .strata import NO_LOAD, Rest, Strata
+from .sums import Index, Mask, Sums, Vector, add_up
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+Grain = Literal["hour", "block"]
+
+CELLS: Mapping[str, Table] = {
+    "requests": CELLS_REQUESTS,
+    "snapshots": CELLS_SNAPSHOTS,
+    "log_stats": CELLS_LOG_STATS,
+}
+"""Cell table of each origin that can be compared."""
+FINER_KEYS = ("context_band", "task", "temperature_class", "output_band", "lora")
+"""Keys of a stratum beside load; only requests have them."""
+PLAIN = (
+    "rounds",
+    "rounds_min",
+    "rounds_max",
+    "drafted",
+    "accepted",
+    "output_tokens",
+    "prompt_tokens",
+    "cached_tokens",
+    "requests",
+    "steps",
+    "step_tokens",
+    "step_decode_ns",
+    "step_rounds",
+    "step_accepted",
+)
+"""Columns that are read as they are, for the split of TPOT, sizes of events and bounds of rounds."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One side and origin, one element for each unit × load × finer keys."""
+
+    unit: Index
+    night: Index
+    load: Index
+    """NO_LOAD where it is not known."""
+    rest: Index
+    rests: tuple[Rest, ...]
+    n: Vector
+    columns: Mapping[str, Vector]
+    """Σ by column; for measures ``<measure>.num``, ``.den`` and, where cells hold them, ``.nn``, ``.nd``, ``.dd``."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.n)
+
+    def observed(self) -> list[tuple[int, Rest, float]]:
+        """(load, finer keys, observations), each combination once."""
+        span = int(self.load.max(initial=0)) + 2
+        pairs, inverse = np.unique(self.rest * span + self.load + 1, return_inverse=True)
+        counts = np.bincount(inverse, self.n, len(pairs))
+        return [
+            (int(pair % span) - 1, self.rests[int(pair // span)], float(count))
+            for pair, count in zip(pairs, counts, strict=True)
+        ]
+
+    def strata(self, strata: Strata) -> Index:
+        """The stratum of each row."""
+        return strata.assign(self.load, self.rest, self.rests)
+
+    def has(self, measure: str) -> bool:
+        """Whether anything was observed of a ratio."""
+        den = self.columns.get(f"{measure}.den")
+        return den is not None and bool(den.sum() > 0)
+
+    def sums(self, measure: str, stratum: Index, mask: Mask) -> Sums:
+        """A ratio's rows where a mask holds."""
+        second = None
+        if f"{measure}.nn" in self.columns:
+            nn, nd, dd = (self.columns[f"{measure}.{part}"] for part in ("nn", "nd", "dd"))
+            second = (nn, nd, dd)
+        return Sums(
+            self.unit,
+            self.night,
+            stratum,
+            self.columns[f"{measure}.num"],
+            self.columns[f"{measure}.den"],
+            self.n,
+            second,
+        ).where(mask)
+
+
+class CellReader:
+    """Reads and remembers the cells of the sides of a comparison."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        import duckdb
+
+        self._warehouse = warehouse
+        self._connection: duckdb.DuckDBPyConnection = duckdb.connect()
+        self._frames: dict[tuple[Selection, str, Grain, tuple[int, int] | None], Frame] = {}
+        self._connection.execute(f"CREATE TEMP VIEW days AS {warehouse.select(TABLES['deployment_days'])}")
+
+    def frame(self, side: Selection, origin: str, grain: Grain = "hour", loads: tuple[int, int] | None = None) -> Frame:
+        """The sums of a side; ``loads`` restricts to loads from first to second (NO_LOAD: those not known)."""
+        key = (side, origin, grain, loads)
+        if key not in self._frames:
+            self._frames[key] = self._read(side, origin, grain, loads)
+        return self._frames[key]
+
+    def histogram(
+        self, side: Selection, name: str, grain: Grain, strata: Strata, loads: tuple[int, int] | None
+    ) -> Histogram:
+        """Log-spaced histograms of requests, with stratum numbers in place of loads and keys."""
+        single = name != "itl"
+        squares = f"{name}_n" if single else "steps_steps"
+        cells = self._cells(side, "requests", grain, loads)
+        count = f"{name}_n" if single else "n"
+        keys = "night, unit, load, rest"
+        seen = self._arrow(
+            f"SELECT {keys}, sum({name}_n)::DOUBLE AS den, sum({count})::DOUBLE AS n, "
+            f"sum({squares})::DOUBLE AS squares "
+            f"FROM ({cells}) WHERE {name}_n > 0 GROUP BY ALL ORDER BY ALL"
+        )
+        elements = self._arrow(
+            f"SELECT {keys}, bucket, sum(count)::DOUBLE AS count FROM ("
+            f"SELECT {keys}, unnest(map_keys({name})) AS bucket, unnest(map_values({name})) AS count "
+            f"FROM ({cells}) WHERE {name}_n > 0) GROUP BY ALL ORDER BY ALL"
+        )
+        sums, row = _seen(seen, elements, strata, squares_known=seen["squares"].null_count == 0)
+        return Histogram(row, _ints(elements, "bucket"), _floats(elements, "count"), sums)
+
+    def buckets(
+        self, side: Selection, name: str, grain: Grain, strata: Strata, loads: tuple[int, int] | None
+    ) -> Buckets:
+        """Server histograms of scrapes, with stratum numbers in place of loads."""
+        cells = self._cells(side, "snapshots", grain, loads)
+        keys = "night, unit, load, rest"
+        seen = self._arrow(
+            f"SELECT {keys}, sum({name}_n)::DOUBLE AS den, sum(n)::DOUBLE AS n, 0.0::DOUBLE AS squares "
+            f"FROM ({cells}) WHERE {name}_n > 0 AND {name} IS NOT NULL GROUP BY ALL ORDER BY ALL"
+        )
+        elements = self._arrow(
+            f"SELECT {keys}, lower, upper, sum(count)::DOUBLE AS count FROM ("
+            f"SELECT {keys}, unnest(list_prepend(0.0::DOUBLE, {name}.le[1:len({name}.le) - 1])) AS lower, "
+            f"unnest({name}.le) AS upper, unnest({name}.n) AS count "
+            f"FROM ({cells}) WHERE {name}_n > 0 AND {name} IS NOT NULL) GROUP BY ALL ORDER BY ALL"
+        )
+        sums, row = _seen(seen, elements, strata, squares_known=False)
+        return Buckets(row, _floats(elements, "lower"), _floats(elements, "upper"), _floats(elements, "count"), sums)
+
+    def scalar(
+        self, side: Selection, origin: str, expression: str, loads: tuple[int, int] | None = None
+    ) -> float | None:
+        """One aggregate over the cells of a side; ``expression`` is SQL of this package over the cell's columns."""
+        row = self._connection.execute(
+            f"SELECT ({expression})::DOUBLE FROM ({self._cells(side, origin, 'hour', loads)})"
+        )
+        return cast("float | None", (row.fetchone() or (None,))[0])
+
+    def _read(self, side: Selection, origin: str, grain: Grain, loads: tuple[int, int] | None) -> Frame:
+        table = CELLS[origin]
+        names = {*table.names, "gpu_ns"} if "duration_ns" in table.names else set(table.names)
+        parts = {
+            key: part
+            for measure in MEASURES.values()
+            if measure.form == "ratio" and origin in measure.origins
+            for key, part in _ratio_parts(measure, names).items()
+        } | {name: quote(name) for name in PLAIN if name in names}
+        selected = ", ".join(f"coalesce(sum({part}), 0)::DOUBLE AS {quote(key)}" for key, part in parts.items())
+        found = self._arrow(
+            f"SELECT night, unit, load, rest, sum(n)::DOUBLE AS n, {selected} "
+            f"FROM ({self._cells(side, origin, grain, loads)}) GROUP BY ALL ORDER BY ALL"
+        )
+        unit, rest, rests = _unit_codes(found), *_rest_codes(found)
+        return Frame(
+            unit,
+            _ints(found, "night"),
+            _ints(found, "load"),
+            rest,
+            rests,
+            _floats(found, "n"),
+            {key: _floats(found, key) for key in parts},
+        )
+
+    def _cells(self, side: Selection, origin: str, grain: Grain, loads: tuple[int, int] | None) -> str:
+        """A SELECT of the cells of a side with the columns night, unit, load and rest."""
+        table = CELLS[origin]
+        paths = [
+            str(file.path)
+            for night in side.nights
+            for file in self._warehouse.files(table, date=night.date, deployment=night.deployment)
+        ]
+        source = scan(table, paths) if paths else table.empty_select()
+        finer = [key for key in FINER_KEYS if key in table.names]
+        rest = f"to_json([{', '.join(finer)}])::VARCHAR" if finer else "'[]'"
+        place = {"hour": "hour", "block": "block"}[grain]
+        left = [name for name in table.names if name not in {"load", "hour", "block"}]
+        gpus = ", duration_ns * gpus_per_engine AS gpu_ns" if "duration_ns" in table.names else ""
+        limits = "" if loads is None else f"WHERE coalesce(load, {NO_LOAD}) BETWEEN {int(loads[0])} AND {int(loads[1])}"
+        return (
+            f"SELECT {', '.join('cells.' + quote(name) for name in left)}{gpus}, "
+            f"(cells.date - DATE '1970-01-01')::BIGINT AS night, "
+            f"cells.deployment || chr(10) || cells.date || chr(10) || {place} AS unit, "
+            f"coalesce(load, {NO_LOAD})::BIGINT AS load, {rest} AS rest "
+            f"FROM ({source}) AS cells LEFT JOIN days USING (date, deployment) {limits}"
+        )
+
+    def _arrow(self, query: str) -> pa.Table:
+        return self._connection.execute(query).to_arrow_table()
+
+
+def _ratio_parts(measure: Measure, names: set[str]) -> dict[str, str]:
+    """SQL of what a ratio adds up, by key; nothing where the origin lacks a column."""
+    if not {*measure.numerator, measure.denominator} <= names:
+        return {}
+    num = " + ".join(quote(name) for name in measure.numerator)
+    den = quote(measure.denominator)
+    # Rows that lack one of the two belong to neither sum.
+    parts = {"num": f"CASE WHEN {den} IS NOT NULL THEN {num} END", "den": f"CASE WHEN {num} IS NOT NULL THEN {den} END"}
+    moments = measure.moments or ()
+    if all(column in names for moment in moments for _, column in moment):
+        for part, moment in zip(("nn", "nd", "dd"), moments, strict=False):
+            parts[part] = " + ".join(f"{weight!r}::DOUBLE * {quote(column)}" for weight, column in moment)
+    return {f"{measure.name}.{part}": sql for part, sql in parts.items()}
+
+
+def _seen(seen: pa.Table, elements: pa.Table, strata: Strata, *, squares_known: bool) -> tuple[Sums, Index]:
+    """The rows of unit × stratum, and the row of each element."""
+    import pyarrow as pa
+
+    both = pa.concat_tables([table.select(["night", "unit", "load", "rest"]) for table in (seen, elements)])
+    unit = _unit_codes(both)
+    rest, rests = _rest_codes(both)
+    stratum = strata.assign(_ints(both, "load"), rest, rests)
+    places, row = np.unique(unit * (len(strata.keys) + 1) + stratum, return_inverse=True)
+    split = seen.num_rows
+    rows = len(places)
+    night = np.zeros(rows, dtype=np.int64)
+    night[row] = _ints(both, "night")
+    den, n, squares = (add_up(row[:split], _floats(seen, name), rows) for name in ("den", "n", "squares"))
+    zero = np.zeros(rows)
+    second = (zero, zero, squares) if squares_known else None
+    sums = Sums(places // (len(strata.keys) + 1), night, places % (len(strata.keys) + 1), zero, den, n, second)
+    return sums, row[split:].astype(np.int64)
+
+
+def _unit_codes(table: pa.Table) -> Index:
+    return np.unique(_codes(table, "unit")[0], return_inverse=True)[1].astype(np.int64)
+
+
+def _rest_codes(table: pa.Table) -> tuple[Index, tuple[Rest, ...]]:
+    import json
+
+    codes, values = _codes(table, "rest")
+    return codes, tuple(tuple(json.loads(value)) for value in values)
+
+
+def _codes(table: pa.Table, name: str) -> tuple[Index, list[str]]:
+    column = table[name].combine_chunks().dictionary_encode()
+    return np.asarray(column.indices).astype(np.int64), column.dictionary.to_pylist()
+
+
+def _ints(table: pa.Table, name: str) -> Index:
+    return cast("NDArray[np.int64]", table[name].to_numpy().astype(np.int64))
+
+
+def _floats(table: pa.Table, name: str) -> Vector:
+    return cast("NDArray[np.float64]", np.nan_to_num(table[name].to_numpy().astype(np.float64), nan=0.0, posinf=np.inf))
+
+
+def nights_clause(side: Selection) -> str:
+    """An SQL condition on date and deployment for the nights of a side."""
+    if not side.nights:
+        return "false"
+    pairs = ", ".join(f"(DATE {literal(night.date.isoformat())}, {literal(night.deployment)})" for night in side.nights)
+    return f"(date, deployment) IN ({pairs})"

@@ -1,0 +1,116 @@
+"""Strata: the like that is compared with like, on the finest load grid that both sides cover.
+
+Algorithm: inside each load band and for each combination of the finer keys, loads are walked upwards and gathered
+until both sides have COVERED observations; what is left over at the top joins the group below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schemas.config import LoadBand
+from .interval import MIN_UNITS
+
+COVERED = MIN_UNITS
+"""Observations a side must have in a group of loads to cover it: a ratio of fewer says little and is biased."""
+IDLE = "0"
+UNKNOWN = "unknown"
+Rest = tuple[str | None, ...]
+"""Values of the finer keys."""
+NO_LOAD = -1
+"""Load of a row whose load is not known."""
+
+
+@dataclass(frozen=True, order=True)
+class StratumKey:
+    """Loads from ``low`` up to ``high`` inside one band, with one combination of the finer keys."""
+
+    load_band: str
+    low: int
+    high: int
+    rest: Rest
+
+
+@dataclass(frozen=True)
+class Strata:
+    """All strata of a comparison, and the way from a row to its stratum."""
+
+    keys: tuple[StratumKey, ...]
+    codes: Mapping[tuple[int, Rest], int]
+    """(load, finer keys) → position in ``keys``."""
+
+    def assign(self, load: NDArray[np.int64], rest: NDArray[np.int64], rests: Sequence[Rest]) -> Codes:
+        """The stratum of each row, from its load and the number of its finer keys in ``rests``."""
+        span = int(load.max(initial=0)) + 2
+        pairs, inverse = np.unique(rest * span + (load + 1), return_inverse=True)
+        found = [self.codes[(int(pair % span) - 1, rests[int(pair // span)])] for pair in pairs]
+        return np.asarray(found, dtype=np.int64)[inverse]
+
+    def in_band(self, load_band: str | None) -> NDArray[np.bool_]:
+        """Which strata belong to a band; all of them for None."""
+        return np.array([load_band is None or key.load_band == load_band for key in self.keys], dtype=np.bool_)
+
+
+Codes = NDArray[np.int64]
+
+
+def band_of(load: int, bands: Sequence[LoadBand]) -> str:
+    """The label of the band that holds a load."""
+    if load == NO_LOAD:
+        return UNKNOWN
+    if load <= 0:
+        return IDLE
+    return next(band.label for band in bands if load >= band.low and (band.high is None or load <= band.high))
+
+
+def band_order(bands: Sequence[LoadBand]) -> dict[str, int]:
+    """Position of every band label, idle first, unknown last."""
+    labels = [IDLE, *(band.label for band in bands), UNKNOWN]
+    return {label: position for position, label in enumerate(labels)}
+
+
+Observed = Iterable[tuple[int, Rest, float]]
+"""(load, finer keys, observations), each combination at most once."""
+
+
+def stratify(baseline: Observed, candidate: Observed, bands: Sequence[LoadBand]) -> Strata:
+    """The strata of two sides."""
+    seen: dict[tuple[str, Rest], dict[int, list[float]]] = {}
+    for side, rows in enumerate((baseline, candidate)):
+        for load, rest, observations in rows:
+            loads = seen.setdefault((band_of(load, bands), rest), {})
+            loads.setdefault(load, [0.0, 0.0])[side] += observations
+    order = band_order(bands)
+    keys: list[StratumKey] = []
+    codes: dict[tuple[int, Rest], int] = {}
+    for (band, rest), loads in sorted(seen.items(), key=lambda item: (order[item[0][0]], _sortable(item[0][1]))):
+        for group in _gather(loads):
+            for load in group:
+                codes[(load, rest)] = len(keys)
+            keys.append(StratumKey(band, group[0], group[-1], rest))
+    return Strata(tuple(keys), codes)
+
+
+def _gather(loads: Mapping[int, Sequence[float]]) -> list[list[int]]:
+    groups: list[list[int]] = []
+    open_group: list[int] = []
+    counts = [0.0, 0.0]
+    for load in sorted(loads):
+        open_group.append(load)
+        counts = [count + more for count, more in zip(counts, loads[load], strict=True)]
+        if min(counts) >= COVERED:
+            groups.append(open_group)
+            open_group, counts = [], [0.0, 0.0]
+    if open_group and groups:
+        groups[-1] += open_group
+    elif open_group:
+        groups.append(open_group)
+    return groups
+
+
+def _sortable(rest: Rest) -> tuple[tuple[bool, str], ...]:
+    return tuple((value is None, value or "") for value in rest)

@@ -1,0 +1,144 @@
+"""The linearised variance of a standardised ratio, over units or over single observations.
+
+With w the baseline's shares of its own denominator, B = Σ w·r_base (its pooled ratio) and T = Σ w·r_cand. Each unit's
+influence on ln(T / B), or on T − B, is squared and added up over units; baseline units also move the weights.
+Residuals are divided by √(1 − leverage). A stratum of the candidate that hangs on one unit has no residual about its
+own ratio; there the ratio to be expected from the baseline's and the overall change stands in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .interval import MIN_UNITS, event_floor
+from .sums import OBSERVATIONS, Sums, Vector, add_up, divide
+
+MAX_LEVERAGE = 0.5
+"""A unit that holds more of its stratum than this leaves no residual to judge by."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both sides over the strata that both have."""
+
+    baseline: Sums
+    candidate: Sums
+    relative: bool
+    weight: Vector
+    """w of each stratum."""
+    den_candidate: Vector
+    ratio_baseline: Vector
+    ratio_candidate: Vector
+    pooled: float
+    """B."""
+    standardized: float
+    """T."""
+
+    @classmethod
+    def of(cls, baseline: Sums, candidate: Sums, strata: int, *, relative: bool) -> Pair:
+        """The pair of two sides whose rows all lie in common strata."""
+        den_b, den_c = (side.by_stratum(side.den, strata) for side in (baseline, candidate))
+        ratio_b = divide(baseline.by_stratum(baseline.num, strata), den_b)
+        ratio_c = divide(candidate.by_stratum(candidate.num, strata), den_c)
+        weight = den_b / den_b.sum()
+        pooled = float(baseline.num.sum() / baseline.den.sum())
+        standardized = float((weight * ratio_c).sum())
+        return cls(baseline, candidate, relative, weight, den_c, ratio_b, ratio_c, pooled, standardized)
+
+    @property
+    def expected(self) -> Vector:
+        """Each stratum's ratio over the overall one: as the candidate has it, else as the baseline has it."""
+        if self.standardized > 0:
+            return self.ratio_candidate / self.standardized
+        return self.ratio_baseline / self.pooled
+
+    @property
+    def predicted(self) -> Vector:
+        """The candidate's ratio to be expected from the baseline's and the overall change."""
+        return self.ratio_baseline * (self.standardized / self.pooled if self.pooled > 0 else 1.0)
+
+    @property
+    def factor(self) -> Vector:
+        """What a residual of the candidate's numerator in a stratum adds to T."""
+        return divide(self.weight, self.den_candidate)
+
+
+def variances(pair: Pair, unit: str, quantum: tuple[float, float] | None) -> tuple[float, float]:
+    """The variance of each side's part of ln(T / B), or of T − B; ``quantum`` is the size of a counted event."""
+    if unit in OBSERVATIONS:
+        raw = (_baseline_by_observation(pair), _candidate_by_observation(pair))
+    else:
+        raw = (_baseline_by_unit(pair), _candidate_by_unit(pair))
+    scales = (pair.pooled, pair.standardized) if pair.relative else (1.0, 1.0)
+    floors = [0.0, 0.0]
+    for side, sums in enumerate((pair.baseline, pair.candidate)):
+        if quantum is not None and scales[side] > 0:
+            floors[side] = (event_floor(quantum[side]) / (float(sums.den.sum()) * scales[side])) ** 2
+    return max(raw[0], floors[0]), max(raw[1], floors[1])
+
+
+def degrees_of_freedom(side: Sums, unit: str) -> float:
+    """One less than the effective number of units (Kish): quiet hours count for less."""
+    if unit in OBSERVATIONS:
+        return max(1.0, float(side.n.sum()) - 1)
+    den = side.by_unit(side.den)
+    return max(1.0, float(den.sum() ** 2 / (den**2).sum()) - 1)
+
+
+def _baseline_by_unit(pair: Pair) -> float:
+    side = pair.baseline
+    den = side.by_unit(side.den)
+    total = float(den.sum())
+    if pair.relative:
+        influence = side.by_unit(side.den * pair.expected[side.stratum]) - side.by_unit(side.num) / pair.pooled
+    else:
+        moved = side.den * (pair.ratio_candidate[side.stratum] - pair.standardized + pair.pooled)
+        influence = side.by_unit(moved) - side.by_unit(side.num)
+    leverage = np.minimum(den / total, MAX_LEVERAGE)
+    return float((influence**2 / (1 - leverage)).sum()) / total**2
+
+
+def _candidate_by_unit(pair: Pair) -> float:
+    side, strata = pair.candidate, len(pair.weight)
+    if pair.relative and pair.standardized <= 0:
+        return 0.0
+    cells, row = np.unique(side.unit * strata + side.stratum, return_inverse=True)
+    num, den = add_up(row, side.num, len(cells)), add_up(row, side.den, len(cells))
+    unit, stratum = cells // strata, cells % strata
+    leverage = den / pair.den_candidate[stratum]
+    greatest = np.zeros(strata)
+    np.maximum.at(greatest, stratum, leverage)
+    thin = greatest[stratum] > MAX_LEVERAGE
+    ratio = np.where(thin, pair.predicted[stratum], pair.ratio_candidate[stratum])
+    residual = (num - ratio * den) / np.sqrt(np.where(thin, 1.0, 1 - leverage))
+    influence = add_up(unit, pair.factor[stratum] * residual, side.units)
+    return float((influence**2).sum()) / (pair.standardized**2 if pair.relative else 1.0)
+
+
+def _baseline_by_observation(pair: Pair) -> float:
+    side = pair.baseline
+    if side.second is None:
+        return 0.0
+    nn, nd, dd = side.second
+    if pair.relative:
+        a, b = pair.expected[side.stratum], 1 / pair.pooled
+    else:
+        a, b = pair.ratio_candidate[side.stratum] - pair.standardized + pair.pooled, 1.0
+    squares = float((a**2 * dd - 2 * a * b * nd + b**2 * nn).sum())
+    n = float(side.n.sum())
+    return max(0.0, squares) / float(side.den.sum()) ** 2 * n / max(1.0, n - 1)
+
+
+def _candidate_by_observation(pair: Pair) -> float:
+    side, strata = pair.candidate, len(pair.weight)
+    if side.second is None or (pair.relative and pair.standardized <= 0):
+        return 0.0
+    nn, nd, dd = (side.by_stratum(column, strata) for column in side.second)
+    n = side.by_stratum(side.n, strata)
+    thin = n < MIN_UNITS
+    ratio = np.where(thin, pair.predicted, pair.ratio_candidate)
+    correction = np.where(thin, 1.0, n / np.maximum(1.0, n - 1))
+    squares = np.maximum(0.0, nn - 2 * ratio * nd + ratio**2 * dd) * correction
+    return float((pair.factor**2 * squares).sum()) / (pair.standardized**2 if pair.relative else 1.0)
