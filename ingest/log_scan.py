@@ -21,7 +21,8 @@ from .log_table import Group
 from .log_text import MAPPED_BYTES, Clean, clean, readable
 
 _ANY = "|".join(re.escape(marker) for marker in MARKERS)
-_ANY_BYTES = tuple(marker.encode() for marker in MARKERS)
+_ASCII = bytes(range(128)) + b"?" * 128
+"""What is not ASCII as question marks, where a block is not UTF-8."""
 _BY_FORM = (
     r"KV cache usage|SpecDecoding metrics|Speculative metrics|SpecDecodeWorker stage|Iteration\(|Received request"
 )
@@ -145,25 +146,30 @@ class _Lines:
 
     def of_interest(self) -> tuple[Integers, Integers]:
         """The lines that may be read by form, and the others with a marker."""
-        offsets = np.concatenate([self.starts, [len(self._data)]])
-        array = pa.Array.from_buffers(
-            pa.large_binary(), len(self.starts), [None, pa.py_buffer(offsets), pa.py_buffer(self._data)]
-        )
-        texts = pl.Series(pl.from_arrow(array)).cast(pl.String, strict=False)
-        marked = texts.str.contains(_ANY)
-        keep = marked.fill_null(True).to_numpy().copy()
-        # What is not UTF-8 has no text; it is looked at as bytes.
-        for row in np.flatnonzero(marked.is_null().to_numpy()).tolist():
-            line = self.text(row)
-            keep[row] = any(marker in line for marker in _ANY_BYTES)
+        texts = self._texts()
+        keep = texts.str.contains(_ANY).to_numpy()
         if self.block.skipped or self.block.pieces:
-            keep &= self.starts >= self.block.skipped
+            keep = keep & (self.starts >= self.block.skipped)
             if self.block.pieces:
-                keep &= ~np.isin(self.starts, np.fromiter(self.block.pieces, dtype=np.int64))
+                keep = keep & ~np.isin(self.starts, np.fromiter(self.block.pieces, dtype=np.int64))
         rows = np.flatnonzero(keep)
-        by_form = texts.gather(rows).str.contains(_BY_FORM).fill_null(False).to_numpy()
+        by_form = texts.gather(rows).str.contains(_BY_FORM).to_numpy()
         by_form = by_form & (self.ends[rows] - self.starts[rows] <= MAPPED_BYTES)
         return rows[by_form], rows[~by_form]
+
+    def _texts(self) -> pl.Series:
+        """The lines as texts in which the markers, which are ASCII, can be found; line ends included."""
+        offsets = pa.py_buffer(np.concatenate([self.starts, [len(self._data)]]))
+        try:
+            return _strings(self._data, offsets)
+        except pl.exceptions.ComputeError:
+            return _strings(self._data.translate(_ASCII), offsets)
+
+
+def _strings(data: bytes, offsets: pa.Buffer) -> pl.Series:
+    """The stretches of data between offsets as texts, without a copy; ComputeError where they are not UTF-8."""
+    array = pa.Array.from_buffers(pa.large_binary(), offsets.size // 8 - 1, [None, offsets, pa.py_buffer(data)])
+    return pl.Series(pl.from_arrow(array)).cast(pl.String)
 
 
 class Singles:
