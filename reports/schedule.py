@@ -1,0 +1,169 @@
+"""Which draft length to run at which load: choice, filling of gaps, and vLLM's schedule form.
+
+Per load band and draft length γ the account is predicted TPOT = T_round(γ) / L_eff(γ); the lowest one wins, a tie
+within the error keeps the smaller γ, and γ = 0 is always a candidate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..schemas.config import LoadBand
+from ..schemas.errors import UsageError
+
+Evidence = Literal["measured", "model", "neighbour", "none"]
+
+TIE_QUANTILE = 1.96
+"""Two lengths tie where the difference of their TPOT is within its 95 % interval."""
+OPEN_END = 1024
+"""Where the last band ends when the deployment does not say how many requests it runs: vLLM's greatest default."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One draft length at one load band; times in ms, ``error`` is one standard error of TPOT."""
+
+    length: int
+    tpot_ms: float
+    error: float
+    round_time_ms: float
+    effective_length: float
+    evidence: Evidence
+    gap_ms: float | None = None
+    """p99 of the stream gap where it was measured, else the predicted round time."""
+    kv_share: float | None = None
+    """Share of KV capacity that candidates take, an estimate."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of TPOT in ms."""
+        return self.tpot_ms - TIE_QUANTILE * self.error, self.tpot_ms + TIE_QUANTILE * self.error
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a choice must stay within; None is no limit."""
+
+    gap_ms: float | None = None
+    kv_usage: float | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The draft length chosen for one band, and why."""
+
+    band: LoadBand
+    length: int
+    evidence: Evidence
+    reason: str
+    option: Option | None = None
+    options: tuple[Option, ...] = field(default=())
+
+
+def choose(band: LoadBand, options: Sequence[Option], limits: Limits, kv_usage: float | None = None) -> Choice | None:
+    """The best length of a band; None where nothing says what ordinary decode costs there, or nothing else ran.
+
+    ``kv_usage`` is the greatest share of KV cache seen in the band.
+    """
+    if not options:
+        return None
+    ranked = sorted(options, key=lambda option: (option.tpot_ms, option.length))
+    allowed = [option for option in ranked if _within(option, limits, kv_usage)] or [
+        min(options, key=lambda option: option.length)
+    ]
+    best = allowed[0]
+    chosen = min((option for option in allowed if _ties(option, best)), key=lambda option: option.length)
+    excluded = [option.length for option in ranked if option.tpot_ms < chosen.tpot_ms and option not in allowed]
+    reason = _reason(chosen, best, ranked, excluded)
+    return Choice(band, chosen.length, chosen.evidence, reason, chosen, tuple(sorted(options, key=lambda o: o.length)))
+
+
+def _within(option: Option, limits: Limits, kv_usage: float | None) -> bool:
+    if limits.gap_ms is not None and option.gap_ms is not None and option.gap_ms > limits.gap_ms:
+        return False
+    if limits.kv_usage is not None and option.kv_share is not None and kv_usage is not None and option.length > 0:
+        return kv_usage + option.kv_share <= limits.kv_usage
+    return True
+
+
+def _ties(option: Option, best: Option) -> bool:
+    return option.tpot_ms - best.tpot_ms <= TIE_QUANTILE * math.hypot(option.error, best.error)
+
+
+def _reason(chosen: Option, best: Option, ranked: Sequence[Option], excluded: Sequence[int]) -> str:
+    if len(ranked) == 1:
+        return f"only K = {chosen.length} has evidence here: nothing says what another length would give"
+    if excluded:
+        return f"K = {', '.join(map(str, excluded))} would be faster but breaks a limit"
+    if chosen is not best:
+        return f"ties with K = {best.length} ({best.tpot_ms:.2f} ms) within the error, so the smaller length stays"
+    second = ranked[1] if ranked[0] is chosen else ranked[0]
+    return f"{chosen.tpot_ms:.2f} ms a token against {second.tpot_ms:.2f} ms at K = {second.length}"
+
+
+def fill(bands: Sequence[LoadBand], found: Mapping[str, Choice]) -> list[Choice]:
+    """A choice for every band: bands without evidence take the smaller K of the nearest ones that have it.
+
+    Above the last band with evidence its K is kept. Empty where no band has evidence.
+    """
+    known = [index for index, band in enumerate(bands) if band.label in found]
+    if not known:
+        return []
+    choices = []
+    for index, band in enumerate(bands):
+        if band.label in found:
+            choices.append(found[band.label])
+            continue
+        below = max((place for place in known if place < index), default=None)
+        above = min((place for place in known if place > index), default=None)
+        nearest = [found[bands[place].label] for place in (below, above) if place is not None]
+        taken = min(nearest, key=lambda choice: choice.length)
+        reason = f"no evidence at this load: taken from band {taken.band.label}"
+        choices.append(Choice(band, taken.length, "neighbour", reason))
+    return choices
+
+
+def ranges(choices: Sequence[Choice], max_num_seqs: int | None = None) -> list[list[int]]:
+    """The ``num_speculative_tokens_per_batch_size`` of the choices: inclusive ranges from 1 on, neighbours merged."""
+    end = max_num_seqs or max([OPEN_END, *(choice.band.low for choice in choices)])
+    found: list[list[int]] = []
+    for choice in choices:
+        low, high = choice.band.low, min(choice.band.high or end, end)
+        if low > end:
+            break
+        if found and found[-1][2] == choice.length:
+            found[-1][1] = high
+        else:
+            found.append([low, high, choice.length])
+    if found:
+        found[-1][1] = max(found[-1][1], end)
+    return found
+
+
+def check_ranges(schedule: object) -> list[list[int]]:
+    """A given schedule if vLLM would take it; UsageError with the rule that it breaks otherwise."""
+    if not isinstance(schedule, list) or not schedule:
+        raise UsageError("The schedule must be a list such as [[1, 64, 3], [65, 512, 0]].")
+    end = 0
+    for entry in schedule:
+        whole = isinstance(entry, list) and all(isinstance(x, int) and not isinstance(x, bool) for x in entry)
+        if not whole or len(entry) != 3:
+            raise UsageError(f"The schedule entry {entry!r} must be [first batch size, last batch size, K].")
+        low, high, length = entry
+        if low != end + 1 and not (end and low > end):
+            raise UsageError(f"The schedule entry {entry!r} must start at 1, or after the entry before it ends.")
+        if high < low or length < 0:
+            raise UsageError(f"The schedule entry {entry!r} must rise, and its K must not be negative.")
+        end = high
+    return [list(entry) for entry in schedule]
+
+
+def length_at(schedule: Sequence[Sequence[int]], load: int) -> int:
+    """The draft length that a schedule gives to a batch size; beyond its end the last one holds."""
+    for low, high, length in schedule:
+        if low <= load <= high:
+            return length
+    return schedule[-1][2]
