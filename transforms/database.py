@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..schemas import TABLES
 from ..schemas.config import Settings
-from ..schemas.table import quote
+from ..schemas.table import literal, quote
 from ..schemas.warehouse import DATABASE, Warehouse
 from .catalog import query, transforms
 from .macros import create_macros
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a connection may use: threads, and memory as DuckDB writes it (for example 1GB); None means its default."""
+    """What a connection may use: threads, and memory as DuckDB writes it (``1GB``); None means DuckDB's default."""
 
     threads: int | None = None
     memory: str | None = None
 
 
-def connect(warehouse: Warehouse, settings: Settings, limits: Limits = Limits()) -> duckdb.DuckDBPyConnection:
-    """A connection in memory with every macro and a view for every raw, staging, cell and mart table."""
+NO_LIMITS = Limits()
+
+
+def connect(warehouse: Warehouse, settings: Settings, limits: Limits = NO_LIMITS) -> duckdb.DuckDBPyConnection:
+    """A connection in memory with every macro; what does not fit in memory goes to the warehouse's ``_tmp``."""
     import duckdb
 
     connection = duckdb.connect()
     connection.execute("SET preserve_insertion_order = false")
     connection.execute("SET TimeZone = 'UTC'")
-    spill = warehouse.root / "_tmp"
-    spill.mkdir(parents=True, exist_ok=True, mode=0o700)
-    connection.execute(f"SET temp_directory = '{str(spill.resolve()).replace(chr(39), chr(39) * 2)}'")
+    connection.execute(f"SET temp_directory = {literal(str(warehouse.aside('').resolve()))}")
     if limits.threads is not None:
-        connection.execute(f"SET threads = {int(limits.threads)}")
+        connection.execute(f"SET threads = {limits.threads}")
     if limits.memory is not None:
-        connection.execute("SET memory_limit = ?", [limits.memory])
-    create_views(connection, warehouse, settings)
+        connection.execute(f"SET memory_limit = {literal(limits.memory)}")
+    create_macros(connection, settings)
     return connection
 
 
-def create_views(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, settings: Settings) -> None:
-    """Create macros and views in the current database of the connection; a table without files is an empty view."""
-    create_macros(connection, settings)
+def create_views(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> None:
+    """A view for every raw, staging, cell and mart table; one without files is an empty view."""
     for table in TABLES.values():
         connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {warehouse.select(table)}")
     for table in transforms("staging"):
@@ -57,5 +57,6 @@ def publish_database(warehouse: Warehouse, settings: Settings) -> None:
 
     aside = warehouse.aside(".duckdb")
     with duckdb.connect(str(aside)) as connection:
-        create_views(connection, warehouse, settings)
+        create_macros(connection, settings)
+        create_views(connection, warehouse)
     warehouse.publish(aside, warehouse.root / DATABASE)

@@ -1,4 +1,4 @@
-"""The SQL macros that every transform may use: the fixed ones of macros.sql, and those that follow from the settings."""
+"""The SQL macros of the transforms: the fixed ones of macros.sql, and those that follow from the settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ def create_macros(connection: duckdb.DuckDBPyConnection, settings: Settings) -> 
 
 def macro_sql(settings: Settings) -> str:
     """CREATE MACRO statements of all macros under these settings."""
-    return "\n".join([_fixed_macros(), load_band_macro(settings), context_band_macro(settings), qualified_macro(settings)])
+    return f"{cell_macros(settings)}\n{load_band_macro(settings)}"
+
+
+def cell_macros(settings: Settings) -> str:
+    """Those that cells depend on: bands of load are formed in marts, so changing them leaves cells as they are."""
+    return "\n".join([_fixed_macros(), context_band_macro(settings), qualified_macro(settings)])
 
 
 @cache

@@ -1,42 +1,77 @@
-"""Runs the transforms: staging and cells of every partition that changed, then the marts of its date."""
+"""Brings cells, marts and ``specledger.duckdb`` up to date: only what changed is computed, and the marts of its dates."""
 
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+from ..schemas import TABLES
 from ..schemas.config import Settings
-from ..schemas.table import Table
-from ..schemas.warehouse import Warehouse
-from .catalog import query, transforms
-from .database import connect, publish_database
+from ..schemas.warehouse import DATABASE, Warehouse
+from . import cells_run, marts_run
+from .catalog import transforms
+from .database import NO_LIMITS, Limits, connect, publish_database
+from .fingerprints import Fingerprints, StartRecords
+from .partitions import Partition
+from .plan import Plan
+from .results import remove
 
-if TYPE_CHECKING:
-    import duckdb
-    import pyarrow as pa
+log = logging.getLogger(__name__)
 
-
-def run(warehouse: Warehouse, settings: Settings) -> None:
-    """Bring cells, marts and ``specledger.duckdb`` up to date with the raw tables."""
-    connection = connect(warehouse.require(), settings)
-    for table in transforms("cells"):
-        _store(connection, warehouse, table, query("cells", table.name))
-    for table in transforms("marts"):
-        connection.execute(f"CREATE OR REPLACE VIEW {table.name} AS {warehouse.select(table)}")
-        _store(connection, warehouse, table, query("marts", table.name))
-        connection.execute(f"CREATE OR REPLACE VIEW {table.name} AS {warehouse.select(table)}")
-    publish_database(warehouse, settings)
+DATES_TOGETHER = 31
+"""Dates whose marts are computed in one go."""
 
 
-def _store(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: Table, select: str) -> None:
-    rows: pa.Table = connection.sql(f"SELECT * FROM ({select}) ORDER BY ALL").to_arrow_table()
-    partitions = sorted(set(zip(rows["date"].to_pylist(), rows["deployment"].to_pylist(), strict=True)))
-    for date, deployment in partitions:
-        _store_partition(warehouse, table, rows, date, deployment)
+@dataclass(frozen=True)
+class Summary:
+    """What a run did: partitions whose cells were computed or removed, and dates whose marts were computed."""
+
+    computed: tuple[Partition, ...]
+    removed: tuple[Partition, ...]
+    dates: tuple[dt.date, ...]
 
 
-def _store_partition(warehouse: Warehouse, table: Table, rows: pa.Table, date: dt.date, deployment: str) -> None:
-    import pyarrow.compute as pc
+def run(
+    warehouse: Warehouse,
+    settings: Settings,
+    dates: Iterable[dt.date] | None = None,
+    force: bool = False,
+    limits: Limits = NO_LIMITS,
+) -> Summary:
+    """Compute what changed since the last run, of the given dates or of all; everything of them under ``force``.
 
-    chosen = pc.and_(pc.equal(rows["date"], date), pc.equal(rows["deployment"], deployment))
-    warehouse.write(table, date, deployment, "part", rows.filter(chosen))
+    Raises EmptyWarehouse where nothing was ever ingested.
+    """
+    warehouse.require()
+    with connect(warehouse, settings, limits) as connection:
+        connection.execute(f"CREATE VIEW deployments AS {warehouse.select(TABLES['deployments'])}")
+        plan = Plan(warehouse, Fingerprints(settings, StartRecords(connection)), dates, force)
+        for partition in plan.vanished:
+            for table in transforms("cells"):
+                remove(warehouse, table, partition, keep=())
+        plan.cells_removed(plan.vanished)
+        computed: list[Partition] = []
+        for parts in cells_run.batches(connection, plan.changed()):
+            cells_run.compute(connection, warehouse, parts)
+            plan.cells_computed(parts[0].partitions)
+            computed += parts[0].partitions
+            log.info("Computed the cells of %d partitions, to %s.", len(computed), computed[-1].date)
+        days = plan.days_with_other_marts()
+        for some in _together(days):
+            marts_run.compute(connection, warehouse, some)
+            plan.marts_computed(some)
+            log.info("Computed the marts of %s to %s.", some[0], some[-1])
+        ledgers = plan.days_with_other_ledgers()
+        for some in _together(ledgers):
+            marts_run.compute_ledger(connection, warehouse, some)
+            plan.ledgers_computed(some)
+    if days or ledgers or not (warehouse.root / DATABASE).exists():
+        publish_database(warehouse, settings)
+    return Summary(tuple(computed), plan.vanished, tuple(days))
+
+
+def _together(days: Sequence[dt.date]) -> Iterator[Sequence[dt.date]]:
+    for start in range(0, len(days), DATES_TOGETHER):
+        yield days[start : start + DATES_TOGETHER]

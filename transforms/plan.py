@@ -1,0 +1,109 @@
+"""What is to be computed: partitions whose fingerprint changed, then the marts of their dates, then the ledgers around."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator
+
+from ..schemas import TABLES
+from ..schemas.warehouse import Warehouse
+from .catalog import transforms
+from .fingerprints import Fingerprints, digest
+from .marts_run import LEDGER_REACH
+from .partitions import Inputs, Partition, RawFiles
+from .state import DateState, State
+
+
+class Plan:
+    """The work of one run; it is told what has been computed and remembers that on disk."""
+
+    def __init__(
+        self, warehouse: Warehouse, fingerprints: Fingerprints, dates: Iterable[dt.date] | None, force: bool
+    ) -> None:
+        chosen = None if dates is None else sorted(set(dates))
+        self._fingerprints = fingerprints
+        self._force = force
+        self._raw = RawFiles(warehouse, chosen)
+        self._state = State(warehouse)
+        self._known: dict[dt.date, DateState] = {}
+        everything = self._raw.partitions()
+        stored = _stored(warehouse, chosen)
+        self.days = chosen or sorted(
+            self._state.dates() | {partition.date for partition in everything} | {partition.date for partition in stored}
+        )
+        wanted = set(self.days)
+        self._inputs = {part: self._raw.inputs(part) for part in sorted(everything) if part.date in wanted}
+        self._current = {part: fingerprints.cells(part, inputs) for part, inputs in self._inputs.items()}
+        known = {Partition(day, deployment) for day in self.days for deployment in self._of(day).cells}
+        self.vanished = tuple(sorted((known | stored) - self._inputs.keys()))
+
+    def changed(self) -> Iterator[tuple[Partition, Inputs]]:
+        """Partitions whose cells are not those of their inputs, with these inputs."""
+        for part, fingerprint in self._current.items():
+            if self._force or self._of(part.date).cells.get(part.deployment) != fingerprint:
+                yield part, self._inputs[part]
+
+    def cells_computed(self, partitions: Iterable[Partition]) -> None:
+        """Remember that the cells of these partitions are those of their inputs."""
+        for part in partitions:
+            self._of(part.date).cells[part.deployment] = self._current[part]
+        self._save({part.date for part in partitions})
+
+    def cells_removed(self, partitions: Iterable[Partition]) -> None:
+        """Remember that these partitions have no cells any more."""
+        for part in partitions:
+            self._of(part.date).cells.pop(part.deployment, None)
+        self._save({part.date for part in partitions})
+
+    def days_with_other_marts(self) -> list[dt.date]:
+        """Dates whose marts are not those of their cells."""
+        return [day for day in self.days if self._force or self._marts(day) != self._of(day).marts]
+
+    def marts_computed(self, days: Iterable[dt.date]) -> None:
+        """Remember that the marts of these dates are those of their cells."""
+        for day in days:
+            self._of(day).marts = self._marts(day)
+        self._save(day for day in days if self._of(day).cells)
+        for day in days:
+            if not self._of(day).cells:
+                self._state.forget(day)
+
+    def days_with_other_ledgers(self) -> list[dt.date]:
+        """Dates whose ledger is not that of the marts within 30 days of it; only dates near those of this run."""
+        near = {day + dt.timedelta(n) for day in self.days for n in _REACH}
+        days = sorted(near & self._state.dates())
+        return [day for day in days if self._force or self._ledger(day) != self._of(day).ledger]
+
+    def ledgers_computed(self, days: Iterable[dt.date]) -> None:
+        """Remember that the ledgers of these dates are those of the marts around them."""
+        for day in days:
+            self._of(day).ledger = self._ledger(day)
+        self._save(days)
+
+    def _marts(self, day: dt.date) -> str:
+        return self._fingerprints.marts(day, self._of(day))
+
+    def _ledger(self, day: dt.date) -> str:
+        return digest([self._of(day + dt.timedelta(n)).marts for n in _REACH])
+
+    def _of(self, day: dt.date) -> DateState:
+        if day not in self._known:
+            self._known[day] = self._state.read(day)
+        return self._known[day]
+
+    def _save(self, days: Iterable[dt.date]) -> None:
+        for day in set(days):
+            self._state.write(day, self._known[day])
+
+
+_REACH = range(-LEDGER_REACH.days, LEDGER_REACH.days + 1)
+
+
+def _stored(warehouse: Warehouse, dates: list[dt.date] | None) -> set[Partition]:
+    """Partitions that have cells."""
+    return {
+        Partition(file.date, file.deployment)
+        for table in transforms("cells")
+        for date in dates or [None]
+        for file in warehouse.files(TABLES[table.name], date=date)
+    }
