@@ -1,4 +1,4 @@
-"""Staging and cells of a batch of partitions: their raw files bound as views, the SQL run once, the result published."""
+"""Staging and cells of a batch of partitions: raw files bound as views, the SQL run once, the result published."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, parts: 
             )
         for table in transforms("cells"):
             name = f"part-{number:03}"
-            for partition in publish(warehouse, table, select_sorted(connection, table, query("cells", table.name)), name):
+            for partition in publish(
+                warehouse, table, select_sorted(connection, table, query("cells", table.name)), name
+            ):
                 written[table.name, partition].append(name)
         for table in KEPT:
             connection.execute(f"DROP TABLE {quote(table.name)}")

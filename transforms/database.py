@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,10 +33,10 @@ def connect(warehouse: Warehouse, settings: Settings, limits: Limits = NO_LIMITS
     """A connection in memory with every macro; what does not fit in memory goes to the warehouse's ``_tmp``."""
     import duckdb
 
-    connection = duckdb.connect()
+    spill = warehouse.root.resolve() / "_tmp" / f"spill-{uuid.uuid4().hex}"
+    connection = duckdb.connect(config={"python_enable_replacements": "false", "temp_directory": str(spill)})
     connection.execute("SET preserve_insertion_order = false")
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute(f"SET temp_directory = {literal(str(warehouse.aside('').resolve()))}")
     if limits.threads is not None:
         connection.execute(f"SET threads = {limits.threads}")
     if limits.memory is not None:
@@ -43,12 +45,16 @@ def connect(warehouse: Warehouse, settings: Settings, limits: Limits = NO_LIMITS
     return connection
 
 
-def create_views(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> None:
-    """A view for every raw, staging, cell and mart table; one without files is an empty view."""
+def create_views(
+    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, names: Container[str] | None = None
+) -> None:
+    """A view for every raw, staging, cell and mart table, or for those named; one without files is an empty view."""
     for table in TABLES.values():
-        connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {warehouse.select(table)}")
+        if names is None or table.name in names:
+            connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {warehouse.select(table)}")
     for table in transforms("staging"):
-        connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {query('staging', table.name)}")
+        if names is None or table.name in names:
+            connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {query('staging', table.name)}")
 
 
 def publish_database(warehouse: Warehouse, settings: Settings) -> None:

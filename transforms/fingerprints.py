@@ -1,7 +1,7 @@
 """Whether what a partition was computed from has changed.
 
-A fingerprint covers the names and sizes of the raw files (they are never rewritten in place), what start-up records say,
-the settings, and the text of the SQL.
+A fingerprint covers the names and sizes of the raw files (they are never rewritten in place), what start-up records
+say, the settings, and the text of the SQL.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ _RECORDS = """
     SELECT
         deployment,
         started_at,
-        CAST(hash(instance, started_at, speculative, draft_method, draft_limit, draft_schedule, data_parallel) AS VARCHAR),
+        CAST(
+            hash(instance, started_at, speculative, draft_method, draft_limit, draft_schedule, data_parallel) AS VARCHAR
+        ),
         CAST(hash(record) AS VARCHAR)
     FROM (SELECT * EXCLUDE (date, source) FROM deployments) AS record
 """

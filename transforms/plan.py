@@ -1,4 +1,4 @@
-"""What is to be computed: partitions whose fingerprint changed, then the marts of their dates, then the ledgers around."""
+"""What is to be computed: partitions whose fingerprint changed, then the marts of their dates, then ledgers around."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class Plan:
         everything = self._raw.partitions()
         stored = _stored(warehouse, chosen)
         self.days = chosen or sorted(
-            self._state.dates() | {partition.date for partition in everything} | {partition.date for partition in stored}
+            self._state.dates()
+            | {partition.date for partition in everything}
+            | {partition.date for partition in stored}
         )
         wanted = set(self.days)
         self._inputs = {part: self._raw.inputs(part) for part in sorted(everything) if part.date in wanted}
@@ -104,6 +106,6 @@ def _stored(warehouse: Warehouse, dates: list[dt.date] | None) -> set[Partition]
     return {
         Partition(file.date, file.deployment)
         for table in transforms("cells")
-        for date in dates or [None]
+        for date in dates or (None,)
         for file in warehouse.files(TABLES[table.name], date=date)
     }

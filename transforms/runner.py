@@ -1,4 +1,4 @@
-"""Brings cells, marts and ``specledger.duckdb`` up to date: only what changed is computed, and the marts of its dates."""
+"""Brings cells, marts and ``specledger.duckdb`` up to date: what changed is computed, and the marts of its dates."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ measured AS (
         CASE
             WHEN mean_length = 1 OR list_sum(accepted_at[mean_length + 1:]) = 0 OR mean_length = len(accepted_at)
                 THEN mean_length
-            WHEN coalesce(rounds, drafted, 0) = 0 AND later_tokens <= 1.1 * itl.count THEN 0
+            WHEN coalesce(rounds, drafted, 0) = 0 AND itl.count > 0 AND later_tokens <= 1.1 * itl.count THEN 0
         END AS draft_length
     FROM told
 )

@@ -1,0 +1,96 @@
+"""``specledger transform`` and ``specledger sql``."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from ..schemas.config import load_settings
+from ..schemas.errors import MissingExtra, UsageError
+from ..schemas.options import config_option, warehouse_option
+from ..schemas.warehouse import Warehouse
+
+
+@click.command()
+@warehouse_option
+@config_option
+@click.option(
+    "--date",
+    "dates",
+    type=click.DateTime(["%Y-%m-%d"]),
+    multiple=True,
+    metavar="YYYY-MM-DD",
+    help="Only this UTC date; can be given more than once.",
+)
+@click.option("--force", is_flag=True, help="Compute again what has not changed.")
+@click.option("--engine", type=click.Choice(["duckdb", "spark"]), default="duckdb", show_default=True)
+def transform(warehouse: str, config: Path | None, dates: tuple[dt.datetime, ...], force: bool, engine: str) -> None:
+    """Compute cells and marts of what changed since the last run."""
+    from .runner import run
+
+    if engine == "spark":
+        raise MissingExtra(
+            "The engine spark is not installed: pip install 'specledger[spark]', or use --engine duckdb."
+        )
+    run(Warehouse(warehouse), load_settings(config), [date.date() for date in dates] or None, force)
+
+
+@click.command()
+@warehouse_option
+@config_option
+@click.argument("query", required=False)
+@click.option(
+    "--file", "file", type=click.File(encoding="utf-8"), help="Read the query from here; - is standard input."
+)
+@click.option(
+    "--format", "form", type=click.Choice(["table", "csv", "json", "parquet"]), default="table", show_default=True
+)
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the answer to this file."
+)
+@click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Value of $NAME in the query.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up after this time."
+)
+def sql(
+    warehouse: str,
+    config: Path | None,
+    query: str | None,
+    file: TextIO | None,
+    form: str,
+    out: Path | None,
+    params: tuple[str, ...],
+    timeout: float | None,
+) -> None:
+    """Ask the warehouse a question in SQL.
+
+    QUERY is one SELECT over the raw, staging, cell and mart tables. It can read nothing outside the warehouse and
+    change nothing in it.
+    """
+    from . import answers
+    from .ask import asked, parameter
+
+    if form == "parquet" and out is None:
+        raise UsageError("Parquet goes to a file: name it with --out.")
+    house = Warehouse(warehouse).require()
+    values = dict(parameter(text) for text in params)
+    with asked(house, load_settings(config), _question(query, file), values, timeout) as answer:
+        if out is None:
+            answers.WRITERS[form](answer, sys.stdout)
+        elif form == "parquet":
+            answers.write_parquet(answer, out)
+        else:
+            with out.open("w", encoding="utf-8", newline="") as target:
+                answers.WRITERS[form](answer, target)
+
+
+def _question(query: str | None, file: TextIO | None) -> str:
+    if query is not None and file is None:
+        return query
+    if file is not None and query is None:
+        return file.read()
+    raise UsageError("Give the query either as an argument or with --file.")
