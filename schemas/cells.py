@@ -146,7 +146,7 @@ CELLS_SNAPSHOTS = Table(
         *MOMENTS,
     ),
     key=("date", "deployment", "instance", "engine", "origin", "hour", "block", "load", "edges"),
-    reads=("intervals",),
+    reads=("intervals", "scrapes"),
 )
 
 CELLS_REQUESTS = Table(
@@ -253,7 +253,7 @@ CELLS_DRAFT_LENGTHS = Table(
         "date", "deployment", "instance", "engine", "origin", "hour", "block", "load",
         "context_band", "task", "temperature_class", "output_band", "lora", "draft_limit", "draft_length",
     ),
-    reads=("intervals", "requests_by_load", "iterations"),
+    reads=("intervals", "requests_by_load", "iterations", "draft_settings"),
 )  # fmt: skip
 
 CELL_TABLES: tuple[Table, ...] = (

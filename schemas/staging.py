@@ -44,7 +44,9 @@ DRAFT_SETTINGS = Table(
         Column("speculative", "BOOLEAN", "Whether the server speculates; null when not known."),
         Column("draft_method", "VARCHAR", "Speculative method in lower case; null without speculation."),
         Column("draft_limit", "INTEGER", "Configured maximum draft length K.", "tokens"),
-        Column("always_drafts", "BOOLEAN", "Whether every step carries a draft of the full length K; null when not known."),
+        Column(
+            "always_drafts", "BOOLEAN", "Whether every step carries a draft of the full length K; null when not known."
+        ),
         Column("engines", "INTEGER", "Engines of the instance (data-parallel size); null when not known.", "engines"),
     ),
     key=("deployment", "instance", "started_at"),
@@ -62,7 +64,9 @@ INTERVALS = Table(
         Column("engine", "INTEGER", "Engine number inside the instance.", nullable=False),
         Column("model_name", "VARCHAR", "Served model name."),
         Column("started_at", "TIMESTAMP", "Time of the scrape before (UTC).", nullable=False),
-        Column("ended_at", "TIMESTAMP", "Time of the scrape that ends it (UTC); its date and block count.", nullable=False),
+        Column(
+            "ended_at", "TIMESTAMP", "Time of the scrape that ends it (UTC); its date and block count.", nullable=False
+        ),
         _count("duration_ns", "Length of the interval.", "ns"),
         HOUR,
         BLOCK,

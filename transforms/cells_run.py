@@ -24,6 +24,18 @@ BATCH_BYTES = 64 * 1024 * 1024
 KEPT = (INTERVALS, REQUESTS_BY_LOAD, LOG_WINDOWS)
 """Staging tables that several transforms read: they are computed once a batch."""
 
+DRIVEN_BY = {
+    "intervals": {"snapshots"},
+    "requests_by_load": {"requests"},
+    "log_windows": {"log_stats"},
+    "cells_snapshots": {"snapshots"},
+    "cells_requests": {"requests"},
+    "cells_log_stats": {"log_stats"},
+    "cells_iterations": {"iterations"},
+    "cells_draft_lengths": {"snapshots", "requests", "iterations"},
+}
+"""The raw tables without whose rows a table has none: planning a query for nothing takes longer than small data does."""
+
 CARRIED_ROWS = {
     # The last hour of each series: enough to bridge scrapes that miss a value.
     "snapshots": """
@@ -103,12 +115,15 @@ def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, parts: 
     written: dict[tuple[str, Partition], list[str]] = defaultdict(list)
     for number, batch in enumerate(parts):
         _bind(connection, batch)
+        given = {name for _, inputs in batch.members for name, files in inputs.own.items() if files}
         for table in KEPT:
-            connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE {quote(table.name)} AS "
-                f"SELECT * FROM ({query('staging', table.name)}) SEMI JOIN wanted USING (date, deployment)"
-            )
+            select = table.empty_select()
+            if DRIVEN_BY[table.name] & given:
+                select = f"SELECT * FROM ({query('staging', table.name)}) SEMI JOIN wanted USING (date, deployment)"
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {quote(table.name)} AS {select}")
         for table in transforms("cells"):
+            if not DRIVEN_BY[table.name] & given:
+                continue
             name = f"part-{number:03}"
             for partition in publish(
                 warehouse, table, select_sorted(connection, table, query("cells", table.name)), name

@@ -33,9 +33,7 @@ def transform(warehouse: str, config: Path | None, dates: tuple[dt.datetime, ...
     from .runner import run
 
     if engine == "spark":
-        raise MissingExtra(
-            "The engine spark is not installed: pip install 'specledger[spark]', or use --engine duckdb."
-        )
+        raise MissingExtra("Spark is not installed: pip install 'specledger[spark]', or use --engine duckdb.")
     run(Warehouse(warehouse), load_settings(config), [date.date() for date in dates] or None, force)
 
 
@@ -43,9 +41,7 @@ def transform(warehouse: str, config: Path | None, dates: tuple[dt.datetime, ...
 @warehouse_option
 @config_option
 @click.argument("query", required=False)
-@click.option(
-    "--file", "file", type=click.File(encoding="utf-8"), help="Read the query from here; - is standard input."
-)
+@click.option("--file", type=click.File(encoding="utf-8"), help="Read the query from here; - is standard input.")
 @click.option(
     "--format", "form", type=click.Choice(["table", "csv", "json", "parquet"]), default="table", show_default=True
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,8 @@ from ..schemas.config import Settings
 from ..schemas.table import literal, quote
 from ..schemas.warehouse import DATABASE, Warehouse
 from .catalog import query, transforms
-from .macros import create_macros
+from .fingerprints import digest
+from .macros import create_macros, macro_sql
 
 if TYPE_CHECKING:
     import duckdb
@@ -48,21 +49,41 @@ def connect(warehouse: Warehouse, settings: Settings, limits: Limits = NO_LIMITS
 def create_views(
     connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, names: Container[str] | None = None
 ) -> None:
-    """A view for every raw, staging, cell and mart table, or for those named; one without files is an empty view."""
+    """Create the views of all tables, or of those named."""
+    for statement in view_statements(warehouse, names):
+        connection.execute(statement)
+
+
+def view_statements(warehouse: Warehouse, names: Container[str] | None = None) -> Iterator[str]:
+    """A CREATE VIEW for every raw, cell, mart and staging table, or for those named; no files make an empty view."""
     for table in TABLES.values():
         if names is None or table.name in names:
-            connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {warehouse.select(table)}")
+            yield f"CREATE OR REPLACE VIEW {quote(table.name)} AS {warehouse.select(table)}"
     for table in transforms("staging"):
         if names is None or table.name in names:
-            connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {query('staging', table.name)}")
+            yield f"CREATE OR REPLACE VIEW {quote(table.name)} AS {query('staging', table.name)}"
 
 
 def publish_database(warehouse: Warehouse, settings: Settings) -> None:
-    """Write ``specledger.duckdb`` aside and put it in place in one step; it holds views and macros, no rows."""
+    """Write ``specledger.duckdb`` aside and put it in place in one step; it holds views and macros, no rows.
+
+    Views name folders, not files, so that one written earlier mostly still says the same and stays.
+    """
     import duckdb
 
+    target = warehouse.root / DATABASE
+    written = warehouse.root / "_state" / f"{DATABASE}.hash"
+    statements = [macro_sql(settings), *view_statements(warehouse)]
+    content = digest(duckdb.__version__, statements)
+    if target.exists() and written.exists() and written.read_text(encoding="utf-8") == content:
+        return
     aside = warehouse.aside(".duckdb")
     with duckdb.connect(str(aside)) as connection:
-        create_macros(connection, settings)
-        create_views(connection, warehouse)
-    warehouse.publish(aside, warehouse.root / DATABASE)
+        connection.begin()
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+    warehouse.publish(aside, target)
+    aside = warehouse.aside(".hash")
+    aside.write_text(content, encoding="utf-8")
+    warehouse.publish(aside, written)

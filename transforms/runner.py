@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..schemas import TABLES
 from ..schemas.config import Settings
-from ..schemas.warehouse import DATABASE, Warehouse
+from ..schemas.warehouse import Warehouse
 from . import cells_run, marts_run
 from .catalog import transforms
 from .database import NO_LIMITS, Limits, connect, publish_database
@@ -67,8 +67,7 @@ def run(
         for some in _together(ledgers):
             marts_run.compute_ledger(connection, warehouse, some)
             plan.ledgers_computed(some)
-    if days or ledgers or not (warehouse.root / DATABASE).exists():
-        publish_database(warehouse, settings)
+    publish_database(warehouse, settings)
     return Summary(tuple(computed), plan.vanished, tuple(days))
 
 
