@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ..schemas.measures import MEASURES
 from .model import GateResult, Stratum, Verdict
 
 UNKNOWN = "–"
@@ -87,6 +88,12 @@ def place(stratum: Stratum | None) -> str:
     return "overall" if stratum is None else band_label(stratum.load_band)
 
 
+def gate_title(gate: GateResult) -> str:
+    """What is measured and where; a result that holds overall needs no place."""
+    label = measure_label(gate.measure)
+    return label if gate.stratum is None else f"{label}, {place(gate.stratum)}"
+
+
 def band_label(load_band: str) -> str:
     """A load band in words."""
     if load_band == "all":
@@ -115,20 +122,21 @@ def figure(value: float | None, units: str | None = None, measure: str | None = 
         return UNKNOWN
     if measure in FACTORS:
         return f"{value:,.2f}×"
-    if units in PERCENT_UNITS:
+    declared = MEASURES.get(measure or "")
+    if units in PERCENT_UNITS and (declared is None or declared.unit in PERCENT_UNITS):
         return percent(value)
+    units = declared.unit if declared is not None and units in PERCENT_UNITS else units
     return f"{number(value)} {units}" if units and units not in {"1/1000", "count"} else number(value)
 
 
-def percent(share: float | None, *, signed: bool = False) -> str:
-    """A share as percent, one decimal, two below one percent."""
+def percent(share: float | None, *, signed: bool = False, brief: bool = False) -> str:
+    """A share as percent: one decimal, two below one percent; ``brief`` leaves out zeros after the point."""
     if share is None or not math.isfinite(share):
         return UNKNOWN
     value = 100 * share
-    places = 2 if 0 < abs(value) < 1 else 1
-    text = f"{value:{'+' if signed else ''}.{places}f}"
-    if abs(value) >= 1 and text.endswith(".0") and abs(value - round(value)) < 1e-9:
-        text = text[:-2]
+    text = f"{value:{'+' if signed else ''}.{2 if 0 < abs(value) < 1 else 1}f}"
+    if brief:
+        text = text.rstrip("0").rstrip(".")
     return f"{_minus(text)} %"
 
 
@@ -151,9 +159,11 @@ def tolerance(gate: GateResult) -> str:
     """What the gate allowed; empty where nothing was set."""
     if gate.tolerance is None:
         return ""
-    if gate.kind == "limit":
-        return figure(gate.tolerance, gate.units, gate.measure)
-    return _changed(gate, gate.tolerance)
+    if gate.units in PERCENT_UNITS and gate.kind == "limit":
+        return percent(gate.tolerance, brief=True)
+    if gate.kind == "relative":
+        return percent(gate.tolerance, signed=True, brief=True)
+    return figure(gate.tolerance, gate.units) if gate.kind == "limit" else _changed(gate, gate.tolerance)
 
 
 def span(lower: str, upper: str, upper_value: float | None) -> str:

@@ -19,7 +19,6 @@ from .format import (
     measure_label,
     number,
     percent,
-    place,
     plural,
     tolerance,
     verdict_counts,
@@ -125,11 +124,6 @@ def speculating_side(report: Report) -> str | None:
     """The side whose speculation is looked at: the candidate, else the baseline; None where neither speculates."""
     with_rounds = {band.side for band in report.bands if band.rounds}
     return next((side for side in ("candidate", "baseline") if side in with_rounds), None)
-
-
-def gate_title(gate: GateResult) -> str:
-    """A gate in words: what is measured and where."""
-    return f"{measure_label(gate.measure)}, {place(gate.stratum)}"
 
 
 def _measures(report: Report, verdict: Verdict) -> str:

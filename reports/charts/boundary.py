@@ -10,8 +10,8 @@ import altair as alt
 from ..model import BandFigures, Report
 from ..wording import speculating_side
 from .chart import Rows
-from .parts import LEGEND, Side, alone, bands, beside, data, interval, joined, tips
-from .theme import ACCEPTANCE, INK, MUTED, ROUND, SURFACE, TIME, finish
+from .palette import ACCEPTANCE, INK, MUTED, ROUND, SURFACE, TIME
+from .parts import LEGEND, ROWS, Side, alone, bands, beside, finish, interval, joined, tips
 
 
 def band_rows(report: Report, field: str) -> list[dict[str, Any]]:
@@ -42,7 +42,7 @@ def _row(band: BandFigures) -> dict[str, Any]:
 def speedup(rows: Rows) -> alt.LayerChart:
     """Speedup by load band with its interval; below the line at 1 speculation costs."""
     side = Side(rows, TIME)
-    base = alt.Chart(data(rows)).encode(x=bands(rows), xOffset=beside(rows))
+    base = alt.Chart(ROWS).encode(x=bands(rows), xOffset=beside(rows))
     title = "Speedup (× ordinary decoding)"
     points = base.mark_point(size=80, strokeWidth=2, opacity=1).encode(
         y=alt.Y("speedup:Q", title=title, scale=alt.Scale(zero=False)),
@@ -64,7 +64,9 @@ def speedup(rows: Rows) -> alt.LayerChart:
     words = even.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, text="1: no gain").encode(
         x=alt.value(0)
     )
-    return finish(line, words, interval(base, "speedup_lower", "speedup_upper", stroke=side.stroke), lines, points)
+    return finish(
+        rows, line, words, interval(base, "speedup_lower", "speedup_upper", stroke=side.stroke), lines, points
+    )
 
 
 def break_even(rows: Rows) -> alt.LayerChart:
@@ -77,7 +79,7 @@ def break_even(rows: Rows) -> alt.LayerChart:
         if row[field] is not None
     ]
     names = list(kinds.values())
-    base = alt.Chart(data(long)).encode(x=bands(rows))
+    base = alt.Chart(ROWS).encode(x=bands(rows))
     gap = base.mark_line(strokeWidth=2, opacity=0.5, color=MUTED).encode(
         y=alt.Y("length:Q", title="Tokens a step"), detail="load_band:N"
     )
@@ -98,4 +100,4 @@ def break_even(rows: Rows) -> alt.LayerChart:
         ),
         **look,
     )
-    return finish(gap, points)
+    return finish(long, gap, points)

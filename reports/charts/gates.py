@@ -6,16 +6,17 @@ from typing import Any
 
 import altair as alt
 
-from ..format import measure_label, place, verdict_label
+from ..format import gate_title, verdict_label
 from ..model import VERDICTS, Report
 from .chart import Rows
-from .parts import LEGEND, alone, data, in_order, tips
-from .theme import INK, MUTED, VERDICT_COLOURS, VERDICT_SHAPES, finish
+from .palette import INK, MUTED, VERDICT_COLOURS, VERDICT_SHAPES
+from .parts import ROWS, alone, finish, in_order, tips
 
 MOST = 30
 """Gates drawn, the failing ones first; the table has them all."""
 FARTHEST = 100.0
 """Changes beyond this (%) are drawn at the edge: one wild figure must not flatten the others."""
+ROW_HEIGHT = 38
 URGENCY = ("fail", "warn", "inconclusive", "acknowledged", "pass", "not_comparable", "no_data")
 
 
@@ -28,7 +29,7 @@ def change_rows(report: Report) -> list[dict[str, Any]]:
         lower, upper = gate.interval or (None, None)
         rows.append(
             {
-                "label": f"{measure_label(gate.measure)}, {place(gate.stratum)}",
+                "label": gate_title(gate),
                 "verdict": gate.verdict,
                 "verdict_label": verdict_label(gate.verdict),
                 "change": _percent(gate.change),
@@ -37,7 +38,7 @@ def change_rows(report: Report) -> list[dict[str, Any]]:
                 "tolerance": _percent(gate.tolerance),
                 "shown": _clamped(gate.change),
                 "shown_lower": _clamped(lower),
-                "shown_upper": _clamped(upper),
+                "shown_upper": _clamped(upper) if upper is not None or lower is None else FARTHEST,
                 "shown_tolerance": _clamped(gate.tolerance),
                 "unit": gate.unit,
                 "n_baseline": gate.n_baseline,
@@ -52,12 +53,13 @@ def changes(rows: Rows) -> alt.LayerChart:
     """One line a gate: the change, its interval, and a bar where the tolerance lies."""
     verdicts = [verdict for verdict in VERDICTS if any(row["verdict"] == verdict for row in rows)]
     names = [verdict_label(verdict) for verdict in verdicts]
+    legend = alt.Legend(title=None, columns=3)
     colour = alt.Scale(domain=names, range=[VERDICT_COLOURS[verdict] for verdict in verdicts])
     shape = alt.Scale(domain=names, range=[VERDICT_SHAPES[verdict] for verdict in verdicts])
     order = in_order(row["label"] for row in rows)
-    base = alt.Chart(data(rows)).encode(
-        y=alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=190, ticks=False))
-    )
+    base = alt.Chart(ROWS).encode(y=alt.Y("label:N", sort=order, axis=None))
+    # The name stands above its line, not beside it: beside it would leave no room to draw on a phone.
+    names_of_gates = base.mark_text(align="left", dy=-13, limit=300).encode(x=alt.value(2), text="label:N")
     x = alt.X("shown:Q", title="Change from baseline (%)", axis=alt.Axis(grid=True))
     spans = (
         base.transform_filter("isValid(datum.lower)")
@@ -65,18 +67,18 @@ def changes(rows: Rows) -> alt.LayerChart:
         .encode(
             x=alt.X("shown_lower:Q"),
             x2="shown_upper:Q",
-            color=alt.Color("verdict_label:N", scale=colour, legend=LEGEND),
+            color=alt.Color("verdict_label:N", scale=colour, legend=legend),
         )
     )
     allowed = (
         base.transform_filter("isValid(datum.tolerance)")
-        .mark_tick(thickness=2, height={"band": 0.8}, color=INK, orient="vertical")
+        .mark_tick(thickness=2, size=16, color=INK, orient="vertical")
         .encode(x=alt.X("shown_tolerance:Q"))
     )
     points = base.mark_point(size=80, filled=True, opacity=1).encode(
         x=x,
-        color=alt.Color("verdict_label:N", scale=colour, legend=LEGEND),
-        shape=alt.Shape("verdict_label:N", scale=shape, legend=LEGEND),
+        color=alt.Color("verdict_label:N", scale=colour, legend=legend),
+        shape=alt.Shape("verdict_label:N", scale=shape, legend=legend),
         tooltip=tips(
             ("label:N", "Gate", None),
             ("verdict_label:N", "Verdict", None),
@@ -90,7 +92,7 @@ def changes(rows: Rows) -> alt.LayerChart:
         ),
     )
     zero = alone().mark_rule(color=MUTED, strokeDash=[2, 2]).encode(x=alt.datum(0))
-    return finish(zero, allowed, spans, points, height=max(24 * len(order), 90))
+    return finish(rows, zero, allowed, spans, points, names_of_gates, height=ROW_HEIGHT * len(order))
 
 
 def _percent(share: float | None) -> float | None:

@@ -8,8 +8,8 @@ import altair as alt
 
 from ..model import Report
 from .chart import Rows
-from .parts import alone, data, in_order, tips
-from .theme import MUTED, SURFACE, TIME, finish
+from .palette import MUTED, SURFACE, TIME
+from .parts import ROWS, alone, finish, in_order, tips
 
 PRODUCT = "Product of the two"
 
@@ -40,9 +40,7 @@ def grid_rows(report: Report) -> list[dict[str, Any]]:
 def gains(rows: Rows) -> alt.LayerChart:
     """One line a cell: tokens faster than the original by this factor."""
     order = in_order(row["cell"] for row in rows)
-    base = alt.Chart(data(rows)).encode(
-        y=alt.Y("cell:N", sort=order, title=None, axis=alt.Axis(grid=False, ticks=False))
-    )
+    base = alt.Chart(ROWS).encode(y=alt.Y("cell:N", sort=order, title=None, axis=alt.Axis(grid=False, ticks=False)))
     spans = (
         base.transform_filter("isValid(datum.lower)")
         .mark_rule(strokeWidth=2, color=TIME)
@@ -63,4 +61,4 @@ def gains(rows: Rows) -> alt.LayerChart:
         .encode(x=alt.X("gain:Q"), text="words:N")
     )
     one = alone().mark_rule(color=MUTED, strokeDash=[2, 2]).encode(x=alt.datum(1))
-    return finish(one, spans, points, labels, height=44 * len(order))
+    return finish(rows, one, spans, points, labels, height=44 * len(order))

@@ -9,8 +9,8 @@ import altair as alt
 
 from ..model import Report
 from .chart import Rows
-from .parts import LEGEND, Side, bands, beside, data, interval, tips
-from .theme import TIME, finish
+from .palette import TIME
+from .parts import ROWS, Side, bands, beside, finish, interval, tips
 
 SHARES = ("p50", "p95", "p99")
 
@@ -42,7 +42,7 @@ def quantiles(rows: Rows) -> alt.LayerChart:
     """p50, p95 and p99 by load band on a logarithmic axis; the line through each point spans its bucket."""
     side = Side(rows, TIME, symbol="square")
     base = (
-        alt.Chart(data([row for row in rows if row["value"] > 0]))
+        alt.Chart(ROWS)
         .transform_calculate(low="max(datum.lower, datum.value / 1000)")
         .encode(x=bands(rows), xOffset=beside(rows))
     )
@@ -53,7 +53,7 @@ def quantiles(rows: Rows) -> alt.LayerChart:
         shape=alt.Shape(
             "share:N",
             scale=alt.Scale(domain=list(SHARES), range=["circle", "square", "triangle-up"]),
-            legend=LEGEND,
+            legend=alt.Legend(title=None, orient="bottom"),
         ),
         tooltip=tips(
             ("side:N", "Side", None),
@@ -66,7 +66,7 @@ def quantiles(rows: Rows) -> alt.LayerChart:
         ),
     )
     spans = interval(base, "low", "upper", stroke=side.stroke)
-    return finish(spans, points)
+    return finish([row for row in rows if row["value"] > 0], spans, points)
 
 
 def _axis() -> alt.Axis:

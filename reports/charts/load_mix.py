@@ -7,8 +7,8 @@ import altair as alt
 from ..model import Report
 from .boundary import band_rows
 from .chart import Rows
-from .parts import Side, bands, beside, data, tips
-from .theme import LOAD, finish
+from .palette import LOAD
+from .parts import ROWS, Side, bands, beside, finish, tips
 
 
 def mix_rows(report: Report) -> Rows:
@@ -20,7 +20,7 @@ def load_mix(rows: Rows) -> alt.LayerChart:
     """Share of each side's output tokens by load band."""
     side = Side(rows, LOAD)
     bars = (
-        alt.Chart(data(rows))
+        alt.Chart(ROWS)
         .mark_bar(strokeWidth=1.5)
         .encode(
             x=bands(rows),
@@ -36,4 +36,4 @@ def load_mix(rows: Rows) -> alt.LayerChart:
             fill=side.fill,
         )
     )
-    return finish(bars)
+    return finish(rows, bars)

@@ -8,19 +8,62 @@ from typing import Any
 import altair as alt
 
 from .chart import MAX_ROWS, Rows
-from .theme import BAND_TITLE, BASELINE, SURFACE
+from .palette import BASELINE, INK, LINE, MUTED, SURFACE
 
 SIDES = ("baseline", "candidate")
+BAND_TITLE = "Load (requests running on an engine)"
+FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+HEIGHT = 250
+"""Pixels of the plot of a chart with a vertical value axis."""
+ROWS = alt.NamedData("rows")
+"""The data of every mark but reference lines: said once a chart."""
 LEGEND = alt.Legend(title=None)
 CROWDED = 6
 """With more bands than this their labels are turned, so that they fit on a phone."""
 
 
-def data(rows: Rows) -> alt.Data:
-    """The rows as inline data; ValueError above the bound that keeps a report small."""
+def finish(rows: Rows, *layers: alt.Chart, height: int = HEIGHT) -> alt.LayerChart:
+    """The layers as one chart over ``rows``, with the lines and fonts that all charts share, as wide as its container.
+
+    ValueError above the number of rows that keeps a report small.
+    """
     if len(rows) > MAX_ROWS:
         raise ValueError(f"{len(rows)} rows are too many for a chart: aggregate them to {MAX_ROWS} or fewer.")
-    return alt.Data(values=[dict(row) for row in rows])  # type: ignore[no-untyped-call]
+    chart = alt.LayerChart(layer=list(layers), datasets={ROWS.name: [dict(row) for row in rows]})
+    finished: alt.LayerChart = chart.properties(width="container", height=height).configure(
+        background="transparent",
+        font=FONT,
+        view={"stroke": None},
+        axis={
+            "domainColor": LINE,
+            "gridColor": LINE,
+            "tickColor": LINE,
+            "labelColor": INK,
+            "titleColor": MUTED,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "titlePadding": 8,
+            "labelLimit": 150,
+            "titleLimit": 600,
+        },
+        legend={
+            "orient": "top",
+            "direction": "horizontal",
+            "labelColor": INK,
+            "titleColor": MUTED,
+            "labelFontSize": 12,
+            "labelLimit": 260,
+            "symbolSize": 90,
+            "title": None,
+            "columnPadding": 14,
+            "symbolBaseFillColor": INK,
+            "symbolBaseStrokeColor": INK,
+        },
+        text={"color": INK, "fontSize": 12},
+        padding={"left": 4, "right": 8, "top": 4, "bottom": 4},
+    )
+    return finished
 
 
 def alone() -> alt.Chart:
@@ -38,7 +81,7 @@ def bands(rows: Rows) -> alt.X:
     order = in_order(row["load_band"] for row in rows)
     turned = len(order) > CROWDED
     axis = alt.Axis(title=BAND_TITLE, labelAngle=-40 if turned else 0, grid=False, labelOverlap=False)
-    return alt.X("load_band:N", sort=order, axis=axis, scale=alt.Scale(paddingInner=0.15, paddingOuter=0.1))
+    return alt.X("load_band:N", sort=order, axis=axis)
 
 
 def beside(rows: Rows) -> alt.XOffset:
@@ -62,8 +105,8 @@ class Side:
         self._names = sides(rows)
         self._legend = LEGEND if symbol is None else alt.Legend(title=None, symbolType=symbol)
         self._looks = {
-            "baseline": {"stroke": BASELINE, "fill": SURFACE, "shape": "circle", "dash": [5, 3]},
-            "candidate": {"stroke": colour, "fill": colour, "shape": "diamond", "dash": [1, 0]},
+            "baseline": {"stroke": BASELINE, "fill": SURFACE, "shape": "circle"},
+            "candidate": {"stroke": colour, "fill": colour, "shape": "diamond"},
         }
 
     def _look(self, look: str) -> dict[str, Any]:
@@ -87,7 +130,8 @@ class Side:
 
     def lines(self) -> dict[str, Any]:
         """Encodings of lines."""
-        return {"stroke": self.stroke, "strokeDash": alt.StrokeDash(**self._look("dash"))}
+        dashed = alt.condition("datum.side === 'baseline'", alt.value([5, 3]), alt.value([1, 0]))
+        return {"stroke": self.stroke, "strokeDash": dashed}
 
 
 def joined(base: alt.Chart, side: Side, **encodings: Any) -> alt.Chart:

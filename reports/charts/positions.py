@@ -8,8 +8,8 @@ import altair as alt
 
 from ..model import Report
 from .chart import Rows
-from .parts import Side, data, joined, tips
-from .theme import ACCEPTANCE, finish
+from .palette import ACCEPTANCE
+from .parts import ROWS, Side, finish, joined, tips
 
 
 def position_rows(report: Report) -> list[dict[str, Any]]:
@@ -39,7 +39,7 @@ def _position(title: str) -> alt.X:
 def survival(rows: Rows) -> alt.LayerChart:
     """Share of rounds in which each position was accepted."""
     side = Side(rows, ACCEPTANCE)
-    base = alt.Chart(data(rows)).encode(
+    base = alt.Chart(ROWS).encode(
         x=_position("Draft position"),
         y=alt.Y("survival:Q", title="Rounds accepted here (%)", axis=alt.Axis(format=".0%"), scale=_from_zero(rows)),
     )
@@ -54,13 +54,13 @@ def survival(rows: Rows) -> alt.LayerChart:
         ),
         **side.points(),
     )
-    return finish(joined(base, side), points)
+    return finish(rows, joined(base, side), points)
 
 
 def predicted_length(rows: Rows) -> alt.LayerChart:
     """Expected tokens a round by draft length; each step up is the marginal gain of that candidate."""
     side = Side(rows, ACCEPTANCE)
-    base = alt.Chart(data(rows)).encode(
+    base = alt.Chart(ROWS).encode(
         x=_position("Draft length (candidates a round)"),
         y=alt.Y("predicted_length:Q", title="Tokens a round", scale=alt.Scale(zero=False)),
     )
@@ -73,7 +73,7 @@ def predicted_length(rows: Rows) -> alt.LayerChart:
         ),
         **side.points(),
     )
-    return finish(joined(base, side), points)
+    return finish(rows, joined(base, side), points)
 
 
 def _from_zero(rows: Rows) -> alt.Scale:

@@ -48,7 +48,7 @@ CHARTS: dict[str, Chart] = {
         Chart(
             "changes",
             "Every gate that compares two figures",
-            "A point is the change, the line its interval, the bar across what was allowed.",
+            "A point is the change, the line through it the 95 % interval, the upright bar what was allowed.",
             change_rows,
             changes,
             (
@@ -67,10 +67,10 @@ CHARTS: dict[str, Chart] = {
         Chart(
             "split",
             "Why tokens got slower or faster",
-            "Each bar starts where the one above ends; together they are the whole change of TPOT.",
+            "Right is slower, left is faster. Each bar starts where the one above ends; the last is their sum.",
             split_rows,
             waterfall,
-            (Shown("term", "Term"), Shown("value", "Δ ln TPOT × 100"), _ORIGIN),
+            (Shown("term", "Term"), Shown("value", "Δ ln TPOT × 100", "count"), _ORIGIN),
             "The change of TPOT cannot be taken apart: both sides need decode time, steps and tokens at a common load.",
             series=None,
             point="term",
@@ -85,9 +85,9 @@ CHARTS: dict[str, Chart] = {
             (
                 _SIDE,
                 _BAND,
-                Shown("speedup", "Speedup", None, "speedup"),
-                Shown("speedup_lower", "From"),
-                Shown("speedup_upper", "To"),
+                Shown("speedup", "Speedup (×)", "count", "speedup"),
+                Shown("speedup_lower", "From", "count"),
+                Shown("speedup_upper", "To", "count"),
                 _T0,
                 Shown("t0_origin", "T0 from"),
                 Shown("tpot_ms", "TPOT", "ms", "tpot_ms"),
@@ -192,9 +192,9 @@ CHARTS: dict[str, Chart] = {
             gains,
             (
                 Shown("cell", "Cell"),
-                Shown("gain", "Gain", None, "gain"),
-                Shown("lower", "From"),
-                Shown("upper", "To"),
+                Shown("gain", "Gain (×)", "count"),
+                Shown("lower", "From", "count"),
+                Shown("upper", "To", "count"),
                 Shown("common_share", "Common traffic", "ratio"),
                 Shown("quality", "Quality"),
             ),

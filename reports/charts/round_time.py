@@ -7,8 +7,8 @@ import altair as alt
 from ..model import Report
 from .boundary import band_rows
 from .chart import Rows
-from .parts import Side, bands, beside, data, joined, tips
-from .theme import INK, MUTED, ROUND, finish
+from .palette import INK, MUTED, ROUND
+from .parts import ROWS, Side, bands, beside, finish, joined, tips
 
 
 def round_time_rows(report: Report) -> Rows:
@@ -19,7 +19,7 @@ def round_time_rows(report: Report) -> Rows:
 def round_time(rows: Rows) -> alt.LayerChart:
     """Time of one step by load band, and T0, the time of an ordinary step at the same load, as a bar across."""
     side = Side(rows, ROUND)
-    base = alt.Chart(data(rows)).encode(x=bands(rows), xOffset=beside(rows))
+    base = alt.Chart(ROWS).encode(x=bands(rows), xOffset=beside(rows))
     y = alt.Y("round_time_ms:Q", title="Time of a step (ms)")
     points = base.mark_point(size=80, strokeWidth=2, opacity=1).encode(
         y=y,
@@ -42,4 +42,4 @@ def round_time(rows: Rows) -> alt.LayerChart:
         .mark_text(dy=12, color=MUTED, text="T0")
         .encode(y=alt.Y("t0_ms:Q"))
     )
-    return finish(joined(base, side, y=y), ordinary, name, points)
+    return finish(rows, joined(base, side, y=y), ordinary, name, points)

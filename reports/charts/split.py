@@ -9,8 +9,8 @@ import altair as alt
 from ..format import hundredths
 from ..model import Report
 from .chart import Rows
-from .parts import alone, data, in_order, tips
-from .theme import ACCEPTANCE, BASELINE, INK, LOAD, MEMORY, MUTED, ROUND, TIME, finish
+from .palette import ACCEPTANCE, BASELINE, INK, LOAD, MEMORY, MUTED, ROUND, TIME
+from .parts import ROWS, alone, finish, in_order, tips
 
 TERMS = {
     "round_time": ("Round time", ROUND),
@@ -53,10 +53,8 @@ def waterfall(rows: Rows) -> alt.LayerChart:
     """One bar a term, to the right where it made tokens slower, to the left where it made them faster."""
     order = in_order(row["term"] for row in rows)
     colours = dict(TERMS.values())
-    base = alt.Chart(data(rows)).encode(
-        y=alt.Y("term:N", sort=order, title=None, axis=alt.Axis(grid=False, ticks=False))
-    )
-    x = alt.X("start:Q", title="Change of ln TPOT × 100 (≈ %): left is faster, right is slower")
+    base = alt.Chart(ROWS).encode(y=alt.Y("term:N", sort=order, title=None, axis=alt.Axis(grid=False, ticks=False)))
+    x = alt.X("start:Q", title="Δ ln TPOT × 100 (about %)")
     bars = base.mark_bar(height={"band": 0.62}, minBandSize=2).encode(
         x=x,
         x2="end:Q",
@@ -65,4 +63,4 @@ def waterfall(rows: Rows) -> alt.LayerChart:
     )
     labels = base.mark_text(align="left", dx=6, color=INK).encode(x=alt.X("edge:Q"), text="text:N")
     zero = alone().mark_rule(color=MUTED).encode(x=alt.datum(0))
-    return finish(zero, bars, labels, height=36 * len(order))
+    return finish(rows, zero, bars, labels, height=36 * len(order))

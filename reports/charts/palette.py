@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import altair as alt
-
 PALETTE: dict[str, tuple[str, str]] = {
     "surface": ("#ffffff", "#161a20"),
     "page": ("#f5f6f8", "#0e1116"),
@@ -55,52 +53,7 @@ VERDICT_SHAPES = {
     "pass": "diamond",
 }
 
-FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-HEIGHT = 250
 PICTURE_WIDTH = 640
-BAND_TITLE = "Load (requests running on an engine)"
-
-
-def finish(*layers: alt.Chart, height: int = HEIGHT) -> alt.LayerChart:
-    """The layers as one chart with the lines and fonts that all charts share, as wide as its container."""
-    axis = {
-        "domainColor": LINE,
-        "gridColor": LINE,
-        "tickColor": LINE,
-        "labelColor": INK,
-        "titleColor": MUTED,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "titlePadding": 8,
-        "labelLimit": 150,
-        "titleLimit": 600,
-    }
-    legend = {
-        "orient": "top",
-        "direction": "horizontal",
-        "labelColor": INK,
-        "titleColor": MUTED,
-        "labelFontSize": 12,
-        "labelLimit": 260,
-        "symbolSize": 90,
-        "title": None,
-        "columnPadding": 14,
-    }
-    chart: alt.LayerChart = (
-        alt.LayerChart(layer=list(layers))
-        .properties(width="container", height=height)
-        .configure(
-            background="transparent",
-            font=FONT,
-            view={"stroke": None},
-            axis=axis,
-            legend=legend,
-            text={"color": INK, "fontSize": 12},
-            padding={"left": 4, "right": 8, "top": 4, "bottom": 4},
-        )
-    )
-    return chart
 
 
 def resolved(spec: dict[str, Any], *, dark: bool = False) -> dict[str, Any]:

@@ -1,0 +1,266 @@
+"""The report as one HTML file that needs nothing else: no network, no other file, and no trust in the text it shows.
+
+Escaping is the first line of defence, the page's own content security policy the second: only the two scripts of this
+file may run, by their hash, and nothing may be loaded.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from markupsafe import Markup
+
+from . import format as form
+from . import tables, wording
+from .charts import CHARTS, Chart, Rows
+from .charts.palette import css_variables
+from .glossary import glossary
+from .model import GATE_NAMES, GateResult, Report
+
+if TYPE_CHECKING:
+    import altair as alt
+
+TEMPLATES = Path(__file__).parent / "templates"
+VEGA_LITE = "6.4"
+"""Version of Vega-Lite that both Altair's charts and the embedded bundle speak."""
+MOST_CARDS = 12
+"""Gates that get a card of their own at the top; the table has them all."""
+GATE_TITLES = {
+    "correctness": "Correctness",
+    "quality": "Quality",
+    "latency": "Latency",
+    "capacity": "Capacity and cost",
+}
+SECTIONS = (
+    ("verdict", "Verdict"),
+    ("why", "Why"),
+    ("benefit", "Benefit"),
+    ("grid", "Grid"),
+    ("acceptance", "Acceptance"),
+    ("time", "Time"),
+    ("load", "Load"),
+    ("gates", "Gates"),
+    ("data", "Data"),
+    ("terms", "Terms"),
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One chart as the page shows it; without rows only ``title`` and ``missing`` are shown."""
+
+    title: str
+    reading: str
+    missing: str
+    measures: tuple[str, ...]
+    basis: str = ""
+    spec: Markup | None = None
+    svg: Markup | None = None
+    table: tables.Table | None = None
+
+
+@dataclass(frozen=True)
+class GateCard:
+    """One of the four gates at the top of the page."""
+
+    name: str
+    verdict: str
+    counts: str
+
+
+def render(report: Report) -> str:
+    """The HTML page of a report."""
+    figures = {name: figure(chart, report) for name, chart in CHARTS.items()}
+    drawn = any(shown.spec for shown in figures.values())
+    bundle = Markup(vega_bundle()) if drawn else None  # noqa: S704
+    script = Markup(_asset("report.js"))  # noqa: S704
+    attention = [gate for gate in tables.by_urgency(report.gates) if _needs_a_look(gate)]
+    template = _environment().get_template("report.html.j2")
+    return template.render(
+        report=report,
+        policy=_policy([text for text in (bundle, script) if text]),
+        style=Markup(_style()),  # noqa: S704
+        script=script,
+        bundle=bundle,
+        sections=[section for section in SECTIONS if section[0] != "grid" or report.grid],
+        headline=wording.headline(report),
+        findings=wording.findings(report),
+        benefit=wording.benefit(report),
+        grid=wording.grid(report),
+        gate_cards=[gate_card(name, report.gates) for name in GATE_NAMES],
+        attention=list(zip(attention[:MOST_CARDS], _new_advice(attention), strict=False)),
+        more_attention=max(0, len(attention) - MOST_CARDS),
+        figures=figures,
+        pressure=("load_mix",),
+        glossary=glossary(),
+        tables={
+            "gates": tables.gate_table(report.gates),
+            "effects": tables.effect_table(report.effects),
+            "splits": tables.split_table(report.split),
+            "differences": tables.difference_table(report.changes),
+            "origins": tables.origin_table(report),
+            "reconciliation": tables.reconciliation_table(report.reconciliation),
+            "facts": tables.fact_table(report),
+        },
+    )
+
+
+def figure(chart: Chart, report: Report) -> Figure:
+    """A chart with its data, its text alternative, a picture for readers without scripts, and its table."""
+    measures = tuple(dict.fromkeys(shown.measure for shown in chart.columns if shown.measure))
+    rows = chart.rows(report)
+    if not rows:
+        return Figure(chart.title, chart.reading, chart.missing, measures)
+    spec = specification(chart, rows)
+    return Figure(
+        chart.title,
+        chart.reading,
+        chart.missing,
+        measures,
+        basis(rows),
+        embedded_json(spec),
+        Markup(picture(spec)),  # noqa: S704
+        tables.chart_table(chart, rows),
+    )
+
+
+def specification(chart: Chart, rows: Rows) -> dict[str, Any]:
+    """The Vega-Lite specification of a chart, with its text alternative as description."""
+    drawn: alt.LayerChart = chart.draw(rows).properties(description=alternative(chart, rows))
+    specified: dict[str, Any] = drawn.to_dict()
+    return specified
+
+
+def alternative(chart: Chart, rows: Rows) -> str:
+    """A chart in words: every point of every series."""
+    series: dict[str, list[str]] = {}
+    for row in rows:
+        name = str(row[chart.series]) if chart.series else ""
+        point = [str(row[field]) for field in dict.fromkeys(("load_band", chart.point)) if field in row]
+        series.setdefault(name, []).append(f"{' '.join(point)} {form.number(row[chart.value], 3)}")
+    told = [f"{name + ': ' if name else ''}{', '.join(points[:40])}" for name, points in series.items()]
+    return f"{chart.title}. {'; '.join(told)}."
+
+
+def basis(rows: Rows) -> str:
+    """What a chart rests on: the origin of its figures and how many steps or requests they hold."""
+    origins = list(dict.fromkeys(str(row["origin"]) for row in rows if row.get("origin")))
+    told = [f"From {form.listed(origins)}"] if origins else []
+    for field in ("steps", "rounds", "requests"):
+        totals: dict[str, int] = {}
+        for row in rows:
+            if row.get(field) and (field != "rounds" or row.get("position", 1) == 1):
+                totals[row["side"]] = totals.get(row["side"], 0) + row[field]
+        if totals:
+            told.append(", ".join(f"{side} {form.plural(n, field[:-1])}" for side, n in totals.items()))
+            break
+    return f"{': '.join(told)}." if told else ""
+
+
+def picture(spec: dict[str, Any]) -> str:
+    """The chart as SVG text in the page's own colours, for readers without scripts."""
+    import vl_convert
+
+    still = {**spec, "width": 480} if spec.get("width") == "container" else spec
+    svg: str = vl_convert.vegalite_to_svg(still, vl_version=VEGA_LITE)
+    return svg
+
+
+@cache
+def vega_bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script."""
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle(None, vl_version=VEGA_LITE)
+    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def embedded_json(value: Any) -> Markup:
+    """JSON that stays inert inside a script element, whatever text it holds."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704
+
+
+def gate_card(name: str, gates: Sequence[GateResult]) -> GateCard:
+    """One of the four gates: its most urgent verdict and how many results it has of each."""
+    mine = [gate for gate in gates if gate.gate == name]
+    counts = form.verdict_counts(mine)
+    text = ", ".join(f"{n} {form.verdict_label(verdict)}" for verdict, n in counts.items())
+    worst = "no_data"
+    for verdict in ("fail", "warn", "acknowledged", "inconclusive", "not_comparable", "pass"):
+        if counts.get(verdict):
+            worst = verdict
+            break
+    return GateCard(GATE_TITLES[name], worst, text or "not judged")
+
+
+def _new_advice(gates: Sequence[GateResult]) -> list[tuple[str, ...]]:
+    """The advice of each gate that none before it has given."""
+    given: set[str] = set()
+    fresh = []
+    for gate in gates:
+        fresh.append(tuple(text for text in gate.advice if text not in given))
+        given.update(gate.advice)
+    return fresh
+
+
+def _needs_a_look(gate: GateResult) -> bool:
+    return gate.verdict in {"fail", "warn"} or (gate.required and gate.verdict not in {"pass", "acknowledged"})
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: Mapping[str, Any] = {
+        "change": form.change,
+        "dates": form.dates,
+        "figure": form.figure,
+        "gate_title": form.gate_title,
+        "interval": form.interval,
+        "lacks_spaces": lambda text: " " not in text,
+        "percent": form.percent,
+        "place": form.place,
+        "tolerance": form.tolerance,
+        "verdict_label": form.verdict_label,
+    }
+    environment.filters.update(filters)
+    return environment
+
+
+def _asset(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _style() -> str:
+    light, dark = css_variables(dark=False), css_variables(dark=True)
+    return (
+        f":root{{{light}}}\n"
+        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}color-scheme:dark}}}}\n"
+        f":root[data-theme=dark]{{{dark}color-scheme:dark}}\n"
+        f"@media print{{:root,:root[data-theme=dark],:root:not([data-theme=light]){{{light}color-scheme:light}}}}\n"
+        f"{_asset('report.css')}"
+    )
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )

@@ -1,0 +1,298 @@
+"""The tables of a report as plain cells, for every writer to set in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .charts.chart import Chart, Rows, Shown
+from .format import (
+    band_label,
+    change,
+    figure,
+    hundredths,
+    interval,
+    measure_label,
+    number,
+    percent,
+    place,
+    tolerance,
+    verdict_label,
+)
+from .model import Change, DeploymentFacts, Effect, Evidence, GateResult, ReconciliationRow, Report, SplitRow
+
+URGENCY = ("fail", "warn", "inconclusive", "not_comparable", "no_data", "acknowledged", "pass")
+"""Verdicts in the order in which they are shown: what needs a look comes first."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: heading, the measure that defines its figures, and whether they are numbers."""
+
+    heading: str
+    measure: str | None = None
+    numeric: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its text, the value it sorts by, its verdict if it is one, and what can be unfolded below it."""
+
+    text: str
+    sort: float | str | None = None
+    verdict: str | None = None
+    more: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A caption, columns and rows of cells."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...] = field(default=())
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+
+def by_urgency(gates: Iterable[GateResult]) -> list[GateResult]:
+    """Gates, what needs a look first, otherwise as they come."""
+    return sorted(gates, key=lambda gate: URGENCY.index(gate.verdict))
+
+
+def gate_table(gates: Sequence[GateResult]) -> Table:
+    """Every gate with its figures, its reason, and what it was computed from."""
+    columns = (
+        Column("Verdict"),
+        Column("Measure"),
+        Column("Where"),
+        Column("Baseline", numeric=True),
+        Column("Candidate", numeric=True),
+        Column("Change", numeric=True),
+        Column("95 % interval", numeric=True),
+        Column("Allowed", numeric=True),
+        Column("Why"),
+        Column("Detectable", numeric=True),
+        Column("n baseline", numeric=True),
+        Column("n candidate", numeric=True),
+        Column("Unit"),
+        Column("Origin"),
+        Column("Gate"),
+        Column("Evidence"),
+    )
+    return Table("All results", columns, tuple(_gate_row(gate) for gate in by_urgency(gates)))
+
+
+def chart_table(chart: Chart, rows: Rows) -> Table:
+    """The rows of a chart."""
+    columns = tuple(Column(_heading(shown), shown.measure, shown.units is not None) for shown in chart.columns)
+    return Table(chart.title, columns, tuple(tuple(_shown(shown, row) for shown in chart.columns) for row in rows))
+
+
+def effect_table(effects: Sequence[Effect]) -> Table:
+    """What happened within like traffic, and what its mix did."""
+    return _table(
+        "Change within like traffic and by another mix",
+        effects,
+        ("Measure", lambda effect: Cell(measure_label(effect.measure))),
+        ("Within", lambda effect: _signed(effect.within)),
+        ("Mix", lambda effect: _signed(effect.mix)),
+        ("Whole change", lambda effect: _signed(effect.total)),
+        ("Common traffic", lambda effect: Cell(percent(effect.common_share), effect.common_share)),
+        ("Strata", lambda effect: Cell(number(effect.strata), effect.strata)),
+        ("Origin", lambda effect: Cell(effect.origin)),
+    )
+
+
+def split_table(split: Sequence[SplitRow]) -> Table:
+    """The change of ln TPOT by load band, taken apart."""
+    terms = ("round_time", "acceptance", "coverage", "truncation", "mix")
+    names = ("Round time", "Acceptance", "Coverage", "Truncation", "Mix")
+    return _table(
+        "Change of ln TPOT × 100, by load",
+        split,
+        ("Where", lambda row: Cell(place(row.stratum))),
+        ("All terms", lambda row: Cell(hundredths(row.d_ln_tpot), row.d_ln_tpot)),
+        *((name, _term(term)) for name, term in zip(names, terms, strict=True)),
+        ("Decode time", lambda row: Cell(percent(row.decode_share), row.decode_share)),
+        ("Origin", lambda row: Cell(row.origin)),
+    )
+
+
+def reconciliation_table(rows: Sequence[ReconciliationRow]) -> Table:
+    """The identities that were checked, the broken ones first."""
+    order = {"fail": 0, "no_data": 1, "ok": 2}
+    return _table(
+        "Identities",
+        sorted(rows, key=lambda row: order.get(row.verdict, 0)),
+        (
+            "Verdict",
+            lambda row: Cell({"ok": "holds"}.get(row.verdict, verdict_label(row.verdict)), verdict=row.verdict),
+        ),
+        ("Check", lambda row: Cell(row.check_name.replace("_", " "))),
+        ("Side", lambda row: Cell(row.side)),
+        ("Deployment", lambda row: Cell(row.deployment)),
+        ("Instance", lambda row: Cell(_where(row))),
+        ("Date", lambda row: Cell(row.date)),
+        ("Origin", lambda row: Cell(row.origin)),
+        ("Expected", lambda row: Cell(number(row.expected), row.expected)),
+        ("Found", lambda row: Cell(number(row.found), row.found)),
+        ("Difference", lambda row: Cell(number(row.difference), row.difference)),
+        ("What it means", lambda row: Cell(row.detail or "")),
+    )
+
+
+def origin_table(report: Report) -> Table:
+    """How much each source of figures holds for each side."""
+    found = [(side.name, origin) for side in (report.baseline, report.candidate) for origin in side.origins]
+    return _table(
+        "What the figures rest on",
+        found,
+        ("Side", lambda row: Cell(row[0])),
+        ("Origin", lambda row: Cell(row[1].origin)),
+        ("Observations", lambda row: Cell(number(row[1].observations), row[1].observations)),
+        ("Output tokens", lambda row: Cell(number(row[1].output_tokens), row[1].output_tokens)),
+        ("Rounds", lambda row: Cell(number(row[1].rounds), row[1].rounds)),
+        ("Hours", lambda row: Cell(number(row[1].hours), row[1].hours)),
+    )
+
+
+def difference_table(changes: Sequence[Change]) -> Table:
+    """What differs between the two sides, and what that means."""
+    return _table(
+        "What differs between the sides",
+        changes,
+        ("What", lambda row: Cell(row.what)),
+        ("Kind", lambda row: Cell(row.kind)),
+        ("Baseline", lambda row: Cell(row.baseline)),
+        ("Candidate", lambda row: Cell(row.candidate)),
+        ("What it means", lambda row: Cell(row.consequence)),
+    )
+
+
+def fact_table(report: Report) -> Table:
+    """What the deployments said of themselves; only facts that one of them gave."""
+    facts = [(side.name, fact) for side in (report.baseline, report.candidate) for fact in side.facts]
+    names = [
+        name
+        for name in DeploymentFacts.__dataclass_fields__
+        if name not in {"deployment", "labels"} and any(getattr(fact, name) is not None for _, fact in facts)
+    ]
+    return _table(
+        "What the deployments said of themselves",
+        facts,
+        ("Side", lambda row: Cell(row[0])),
+        ("Deployment", lambda row: Cell(row[1].deployment)),
+        *((name.replace("_", " "), _fact(name)) for name in names),
+        ("Labels", lambda row: Cell(", ".join(f"{key}={value}" for key, value in row[1].labels.items()))),
+    )
+
+
+def evidence(gate: GateResult) -> tuple[tuple[str, str], ...]:
+    """What a gate was computed from, as names and figures; nothing for gates without."""
+    told = [
+        ("Method", gate.method or ""),
+        (
+            "Night-to-night variation",
+            {"estimated": "estimated", "not_estimated": "not estimated"}.get(gate.night_variance or "", ""),
+        ),
+        ("Common traffic", percent(gate.common_share) if gate.common_share is not None else ""),
+        ("p, not worse than allowed", number(gate.p_value, 3) if gate.p_value is not None else ""),
+        ("Degrees of freedom", number(gate.degrees_of_freedom, 3) if gate.degrees_of_freedom is not None else ""),
+        *_side_evidence("baseline", gate.evidence_baseline),
+        *_side_evidence("candidate", gate.evidence_candidate),
+        ("Accepted because", gate.acknowledged or ""),
+    ]
+    return tuple((name, text) for name, text in told if text)
+
+
+def _side_evidence(side: str, found: Evidence | None) -> list[tuple[str, str]]:
+    if found is None:
+        return []
+    told = [(f"Figure, {side}", number(found.figure, 6) if found.figure is not None else "")]
+    if found.numerator is not None and found.denominator is not None:
+        scale = "" if found.scale == 1 else f"{number(found.scale)} · "
+        told.append((f"Made of, {side}", f"{scale}{number(found.numerator, 8)} / {number(found.denominator, 8)}"))
+    if found.variance is not None:
+        told.append((f"Standard error, {side}", number(found.variance**0.5, 3)))
+    told.append((f"Strata and nights, {side}", f"{found.strata} and {found.nights}" if found.strata else ""))
+    return told
+
+
+def _gate_row(gate: GateResult) -> tuple[Cell, ...]:
+    required = ", required" if gate.required and gate.verdict not in {"pass", "fail"} else ""
+    detectable = (
+        ""
+        if gate.detectable is None
+        else percent(gate.detectable)
+        if gate.kind == "relative"
+        else number(gate.detectable)
+    )
+    return (
+        Cell(verdict_label(gate.verdict) + required, float(URGENCY.index(gate.verdict)), gate.verdict),
+        Cell(measure_label(gate.measure)),
+        Cell(place(gate.stratum)),
+        Cell(figure(gate.baseline, gate.units, gate.measure), gate.baseline),
+        Cell(figure(gate.candidate, gate.units, gate.measure), gate.candidate),
+        Cell(change(gate), gate.change),
+        Cell(interval(gate), gate.interval[0] if gate.interval else None),
+        Cell(tolerance(gate), gate.tolerance),
+        Cell(gate.reason),
+        Cell(detectable, gate.detectable),
+        Cell(number(gate.n_baseline), gate.n_baseline),
+        Cell(number(gate.n_candidate), gate.n_candidate),
+        Cell(gate.unit or ""),
+        Cell(gate.origin or ""),
+        Cell(gate.gate),
+        Cell("", more=evidence(gate)),
+    )
+
+
+def _table(caption: str, rows: Iterable[Any], *columns: tuple[str, Callable[[Any], Cell]]) -> Table:
+    cells = tuple(tuple(make(row) for _, make in columns) for row in rows)
+    numeric = [any(isinstance(line[position].sort, int | float) for line in cells) for position in range(len(columns))]
+    heads = tuple(Column(heading, numeric=flag) for (heading, _), flag in zip(columns, numeric, strict=True))
+    return Table(caption, heads, cells)
+
+
+def _heading(shown: Shown) -> str:
+    plain = shown.units is None or shown.units in {"count", "ratio", "%"}
+    return shown.heading if plain else f"{shown.heading} ({shown.units})"
+
+
+def _shown(shown: Shown, row: Any) -> Cell:
+    value = row.get(shown.field)
+    if value is None:
+        return Cell("–")
+    if isinstance(value, bool):
+        return Cell("yes" if value else "no")
+    if isinstance(value, str):
+        return Cell(band_label(value) if shown.field == "load_band" else value)
+    if shown.units == "ratio":
+        return Cell(percent(value), value)
+    if shown.units == "%":
+        return Cell(percent(value / 100, signed=True), value)
+    return Cell(number(value), value)
+
+
+def _term(name: str) -> Callable[[SplitRow], Cell]:
+    return lambda row: Cell(hundredths(getattr(row, name)), getattr(row, name))
+
+
+def _fact(name: str) -> Callable[[Any], Cell]:
+    def cell(row: Any) -> Cell:
+        value = getattr(row[1], name)
+        return Cell("–") if value is None else Cell(number(value), value) if isinstance(value, int) else Cell(value)
+
+    return cell
+
+
+def _signed(share: float) -> Cell:
+    return Cell(percent(share, signed=True), share)
+
+
+def _where(row: ReconciliationRow) -> str:
+    engine = "" if row.engine is None else f" engine {row.engine}"
+    return f"{row.instance or 'all'}{engine}"
