@@ -175,7 +175,7 @@ class _Batch:
         cut = scrape.cut or early
         if not cut:
             self.before = reading
-        self.rows.add(
+        told = self.rows.add(
             self.vocabulary,
             scrape.position,
             scrape.offset,
@@ -186,6 +186,8 @@ class _Batch:
             cut=cut,
             torn=cut and reading.ends_with_vllm,
         )
+        if not told and not cut and not reading.bad_lines:
+            self.sink.reject(scrape.position, scrape.offset, FOREIGN_REASON, scrape.body[:200])
 
     def _ends_early(self, reading: Reading) -> bool:
         """Whether a scrape was cut between two lines, as far as it can be told from what it holds."""

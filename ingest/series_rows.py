@@ -88,8 +88,8 @@ class RowBuilder:
         server: str | None = None,
         cut: bool = False,
         torn: bool = False,
-    ) -> None:
-        """Take one scrape at ``time`` (unix microseconds) of the input at ``position``.
+    ) -> bool:
+        """Take one scrape at ``time`` (unix microseconds) of the input at ``position``; False if it says nothing.
 
         ``server`` is where the input says it was scraped from; for the flags see ``plan``.
         """
@@ -99,9 +99,11 @@ class RowBuilder:
             layout = self._layouts[key] = plan([numbering.series[code] for code in codes], cut=cut, torn=torn)
         if layout.twice is not None:
             self._sink.reject(position, offset, TWICE_REASON, layout.twice.name)
-            return
+            return True
         for reason, text in layout.problems:
             self._sink.reject(position, offset, reason, text)
+        if not layout.rows and not layout.others:
+            return bool(layout.problems)
         pending = self._pending.setdefault((id(layout), server), _Pending(layout))
         pending.inputs.append(position)
         pending.offsets.append(NO_OFFSET if offset is None else offset)
@@ -110,6 +112,7 @@ class RowBuilder:
         self._held += len(values)
         if self._held >= BATCH_VALUES:
             self.flush()
+        return True
 
     def flush(self) -> None:
         """Give all rows to the sink."""

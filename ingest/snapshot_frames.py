@@ -72,18 +72,15 @@ def emit(layout: Layout, scrapes: Scrapes, naming: Naming, sink: BatchSink) -> N
     alone = len(set(names.values())) <= 1
     tables = []
     for row in layout.rows:
-        table = builder.snapshots(row)
-        if table.num_rows:
-            named = _named(table["input"].to_numpy(), [names[row.target]], None, alone, naming)
-            tables.append(table.append_column("instance", named))
+        named = _named(scrapes.inputs, [names[row.target]], None, alone, naming)
+        tables.append(builder.snapshots(row).append_column("instance", named))
     if tables:
         frame = pl.from_arrow(pa.concat_tables(tables, promote_options="default"))
         sink.rows("snapshots", cast(pl.DataFrame, frame))
     if layout.others:
         others, which = builder.others()
-        if others.height:
-            named = _named(others["input"].to_numpy(), names_of_others(layout, names), which, alone, naming)
-            sink.rows("other_samples", others.with_columns(instance=pl.Series(named)))
+        named = _named(others["input"].to_numpy(), names_of_others(layout, names), which, alone, naming)
+        sink.rows("other_samples", others.with_columns(instance=pl.Series(named)))
 
 
 def server_name(context: InputContext, name: str | None, alone: bool, server: str | None = None) -> str:
@@ -118,7 +115,7 @@ class _Builder:
         self.integers = np.where(self.whole, values, 0).astype(np.int64)
 
     def snapshots(self, row: RowPlan) -> pa.Table:
-        """One row a scrape; scrapes without any value of this row left out."""
+        """One row a scrape."""
         columns: dict[str, pa.Array] = {
             "input": pa.array(self.scrapes.inputs),
             "byte_offset": pa.array(self.scrapes.offsets, mask=_mask(self.scrapes.offsets != NO_OFFSET)),
@@ -127,14 +124,11 @@ class _Builder:
             "model_name": pa.array([row.model], pa.string()).take(pa.array(np.zeros(self.count, np.int64))),
             "process_started_at": self._started(row),
         }
-        known = np.zeros(self.count, np.bool_)
         for name, column in row.columns.items():
-            columns[name], there = self._column(name, column)
-            known |= there
+            columns[name] = self._column(name, column)
         for name, fact in row.facts.items():
             columns[name] = pa.array(np.full(self.count, fact)).cast(arrow_type(_TYPES[name]))
-        table = pa.table(columns)
-        return table if known.all() else table.filter(pa.array(known))
+        return pa.table(columns)
 
     def others(self) -> tuple[pl.DataFrame, Integers]:
         """The samples that no column takes, series by series, and which of the layout's others each is of."""
@@ -168,32 +162,30 @@ class _Builder:
         microseconds = np.rint(np.where(unknown, 0, started) * 1e6).astype(np.int64)
         return pa.array(microseconds, mask=unknown).cast(pa.timestamp("us"))
 
-    def _column(self, name: str, column: Scalar | Listed | Mapped | Histogram) -> tuple[pa.Array, Flags]:
-        """The column, and where it has a value."""
+    def _column(self, name: str, column: Scalar | Listed | Mapped | Histogram) -> pa.Array:
         if isinstance(column, Scalar):
             if _KINDS[name] == "counter":
                 good = self._good(name, (column.at,), self.whole)
-                return pa.array(self.integers[:, column.at], mask=_mask(good)), good
+                return pa.array(self.integers[:, column.at], mask=_mask(good))
             values = self._gauge(name, column.at)
-            good = ~np.isnan(values)
-            return pa.array(values, mask=_mask(good)), good
+            return pa.array(values, mask=_mask(~np.isnan(values)))
         if isinstance(column, Listed):
             good = self._good(name, column.at, self.whole)
-            return _lists(self.integers[:, column.at], good), good
+            return _lists(self.integers[:, column.at], good)
         if isinstance(column, Mapped):
             return self._map(name, column)
         return self._histogram(name, column)
 
-    def _map(self, name: str, column: Mapped) -> tuple[pa.Array, Flags]:
+    def _map(self, name: str, column: Mapped) -> pa.Array:
         counted = _KINDS[name] == "counter"
         good = self._good(name, column.at, self.whole if counted else np.isfinite(self.scrapes.values))
         values = (self.integers if counted else self.scrapes.values)[:, column.at]
         width = len(column.keys)
         keys = pa.array(column.keys, pa.string()).take(pa.array(np.tile(np.arange(width), self.count)))
         items = pa.StructArray.from_arrays([keys, pa.array(values.ravel())], ["key", "value"])
-        return _list_of(items, self.count, width, good), good
+        return _list_of(items, self.count, width, good)
 
-    def _histogram(self, name: str, column: Histogram) -> tuple[pa.Array, Flags]:
+    def _histogram(self, name: str, column: Histogram) -> pa.Array:
         ends = () if column.count_at is None else (column.count_at,)
         good = self._good(name, (*column.at, *ends), self.whole)
         edges = np.tile(np.array(column.le), (self.count, 1))
@@ -205,7 +197,7 @@ class _Builder:
         counts = self.integers[:, column.at[-1] if column.count_at is None else column.count_at]
         parts = [_lists(edges, everywhere), _lists(self.integers[:, column.at], everywhere), total, pa.array(counts)]
         mask = None if good.all() else pa.array(~good)
-        return pa.StructArray.from_arrays(parts, ["le", "n", "sum", "count"], mask=mask), good
+        return pa.StructArray.from_arrays(parts, ["le", "n", "sum", "count"], mask=mask)
 
     def _gauge(self, name: str, at: int) -> Floats:
         values = self.scrapes.values[:, at]

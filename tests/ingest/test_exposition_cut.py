@@ -180,6 +180,7 @@ def test_two_scrapes_run_into_one_are_rejected() -> None:
         (b'{"status": "error"}\n', exposition.ALIEN_REASON),
         (b"\x00\xff\x80junk\n" * 50, exposition.ALIEN_REASON),
         (b"node_cpu_seconds_total 5\nup 1\n", exposition.FOREIGN_REASON),
+        (b"process_start_time_seconds 1789372800\nup 1\n", exposition.FOREIGN_REASON),
     ],
 )
 def test_what_is_no_scrape_is_one_reject(text: bytes, reason: str) -> None:
