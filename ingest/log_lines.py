@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 
 BLOCK = 8 << 20
 """Bytes read at once: enough lines of one form for NumPy, few enough to bound the memory."""
+PADDING = 512
+"""Bytes behind a block that may be looked at."""
 LONGEST_LINE = 16 << 20
 """What a longer line holds further on is not looked at; the line is reported."""
 
@@ -40,7 +42,10 @@ class Line:
 class Block:
     """Whole lines as they are, and lines put together from pieces that are also still in ``data``."""
 
-    data: bytes
+    data: bytearray
+    """The lines, each with its newline, and PADDING bytes of no meaning behind them."""
+    size: int
+    """Bytes of the lines."""
     offset: int
     """Where ``data`` starts in the input."""
     skipped: int = 0
@@ -94,41 +99,39 @@ class LineSource:
         """All whole lines, in order."""
         rest = b""
         while chunk := self._stream.read(BLOCK):
-            data = rest + chunk if rest else chunk
             if self._passing:
-                passed = data.find(b"\n") + 1
-                self._at += passed or len(data)
+                passed = chunk.find(b"\n") + 1
+                self._at += passed or len(chunk)
                 self._passing = not passed
-                data = data[passed:] if passed else b""
-            end = data.rfind(b"\n") + 1
-            whole, rest = (data[:end], data[end:]) if end < len(data) else (data, b"")
-            if whole:
-                block = self._block(whole)
-                self._at += len(whole)
+                chunk = chunk[passed:] if passed else b""
+            data = bytearray().join((rest, chunk, bytes(PADDING)))
+            filled = len(rest) + len(chunk)
+            size = data.rfind(b"\n", 0, filled) + 1
+            rest = bytes(data[size:filled])
+            if size:
+                block = self._block(data, size)
+                self._at += size
                 yield block
             if len(rest) > LONGEST_LINE:
-                block = Block(rest, self._at, too_long=True)
+                block = Block(bytearray().join((rest, b"\n", bytes(PADDING))), len(rest) + 1, self._at, too_long=True)
                 self._at += len(rest)
                 self._passing, rest = True, b""
                 yield block
         self.rest = rest
 
-    def _block(self, data: bytes) -> Block:
-        skipped = min(max(0, self._done - self._at), len(data))
+    def _block(self, data: bytearray, size: int) -> Block:
+        skipped = min(max(0, self._done - self._at), size)
         joined: list[Line] = []
         pieces: list[int] = []
-        openings = _openings(data)
-        position = 0 if self._partials else next(openings, len(data))
-        while position < len(data):
-            end = data.find(b"\n", position)
-            line = data[position:end]
+        openings = _openings(data, size)
+        position = 0 if self._partials else next(openings, size)
+        while position < size:
+            end = data.find(b"\n", position, size)
+            line = bytes(data[position:end])
             if self._take(line, self._at + position, joined):
                 pieces.append(position)
-            if self._partials:
-                position = end + 1
-            else:
-                position = next((opening for opening in openings if opening > end), len(data))
-        return Block(data, self._at, skipped, joined, frozenset(pieces))
+            position = end + 1 if self._partials else next((opening for opening in openings if opening > end), size)
+        return Block(data, size, self._at, skipped, joined, frozenset(pieces))
 
     def _take(self, line: bytes, offset: int, joined: list[Line]) -> bool:
         """Whether the line is a piece; a line that it completes is added to ``joined``."""
@@ -149,19 +152,19 @@ class LineSource:
         return True
 
 
-def _openings(data: bytes) -> Iterator[int]:
+def _openings(data: bytearray, size: int) -> Iterator[int]:
     """Where lines start that may be the first piece of another, rising."""
     found = []
     for opening in _CRI_OPENINGS:
-        position = data.find(opening)
+        position = data.find(opening, 0, size)
         while position >= 0:
             start = data.rfind(b"\n", max(0, position - _CRI_HEAD), position) + 1
             if (start or position <= _CRI_HEAD) and _CRI.match(data, start):
                 found.append(start)
-            position = data.find(opening, position + 1)
-    if b'"log"' in data[:_DOCKER_SIGHT] and data.count(_DOCKER_END) != data.count(b"\n"):
+            position = data.find(opening, position + 1, size)
+    if data.find(b'"log"', 0, _DOCKER_SIGHT) >= 0 and data.count(_DOCKER_END, 0, size) != data.count(b"\n", 0, size):
         start = 0
-        for line in data.split(b"\n"):
+        for line in bytes(data[:size]).split(b"\n"):
             if _DOCKER_END not in line and _DOCKER.match(line):
                 found.append(start)
             start += len(line) + 1

@@ -8,7 +8,7 @@ and gives the numbers of the lines that match. What does not match is left to th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,11 @@ MAX_DIGITS = 15
 """More in one run might not fit into a signed 64-bit integer; such a line is left to the grammar."""
 MAX_TEXT = 18
 """A longer number is no figure of any server."""
-PADDING = 1 << 17
-"""Zero bytes behind a block: no literal is longer than a line with a known form."""
+
+_LONGEST_STRETCH = 248
+"""Bytes gathered at once: enough for every prefix, little enough for the cache."""
+_WORD = 8
+_ZERO = np.uint8(ord("0"))
 
 _FIXED = frozenset({"year", "month", "day", "hour", "minute", "second", "fraction", "zone_hour", "zone_minute"})
 
@@ -41,17 +44,14 @@ class Form:
     @classmethod
     def of(cls, record: Record) -> Form:
         """The form of a record that has been read."""
-        return cls(
-            record.kind,
-            record.process,
-            record.level,
-            tuple(record.numbers),
-            tuple(
-                len(number.text) if name.endswith("fraction") else number.decimals
-                for name, number in record.numbers.items()
-            ),
-            record.marks,
+        names = tuple(record.numbers)
+        decimals = tuple(
+            len(number.text) if name.endswith("fraction") else number.decimals
+            for name, number in record.numbers.items()
         )
+        if record.kind == "request":  # its parameters, numbered by whoever reads it
+            names, decimals = (*names, "parameters"), (*decimals, 0)
+        return cls(record.kind, record.process, record.level, names, decimals, record.marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,37 +69,79 @@ class _Digits:
     count: int | None = None
 
 
+_Step = _Literal | _Digits
+
+
+class _Stretch:
+    """Steps over a known number of bytes, compared and read together."""
+
+    def __init__(self, steps: Sequence[_Step]) -> None:
+        literal, mask = bytearray(), bytearray()
+        self._digits: list[tuple[int, int | None]] = []
+        for step in steps:
+            if isinstance(step, _Literal):
+                literal += step.text
+                mask += b"\xff" * len(step.text)
+            else:
+                self._digits += [(len(literal) + place, step.column) for place in range(step.count or 0)]
+                literal += bytes(step.count or 0)
+                mask += bytes(step.count or 0)
+        self.length = len(literal)
+        self._size = -(-self.length // _WORD) * _WORD
+        pad = bytes(self._size - self.length)
+        self._words = list(
+            zip(np.frombuffer(literal + pad, dtype="<u8"), np.frombuffer(mask + pad, dtype="<u8"), strict=True)
+        )
+
+    def read(self, data: npt.NDArray[np.uint8], at: Integers, values: Integers) -> npt.NDArray[np.bool_]:
+        """Whether the bytes at each position match; adds their digits to ``values``."""
+        shape = (len(data) - self._size,)
+        window = np.ndarray(shape, dtype=f"V{self._size}", buffer=data, strides=(1,))[at]
+        words = window.view("<u8").reshape(len(at), -1)
+        difference = np.zeros(len(at), dtype=np.uint64)
+        for place, (word, mask) in enumerate(self._words):
+            if mask:
+                difference |= (words[:, place] & mask) ^ word
+        good: npt.NDArray[np.bool_] = difference == 0
+        found = window.view(np.uint8).reshape(len(at), -1)
+        for place, column in self._digits:
+            digit = found[:, place] - _ZERO
+            good &= digit < 10
+            if column is not None:
+                values[column] *= 10
+                values[column] += digit
+        return good
+
+
 class Program:
     """The steps that read every line of one form."""
 
     def __init__(
-        self,
-        steps: Sequence[_Literal | _Digits],
-        forms: Sequence[tuple[Form, tuple[int, ...]]],
-        open_ended: bool = False,
+        self, steps: Sequence[_Step], forms: Sequence[tuple[Form, tuple[int | None, ...]]], open_ended: bool = False
     ) -> None:
-        self._steps = steps
+        self._steps = _together(steps)
         self.forms = forms
-        """Each record of the line: its form, and which columns of the result are its numbers."""
+        """Each record of the line: its form, and which columns of the result are its numbers (None: none is)."""
         self.open_ended = open_ended
         """Whether anything may follow the last step."""
-        self._columns = 1 + max((column for _, columns in forms for column in columns), default=-1)
+        self._columns = 1 + max(
+            (column for _, columns in forms for column in columns if column is not None), default=-1
+        )
 
     def read(self, data: npt.NDArray[np.uint8], starts: Integers, ends: Integers) -> tuple[Integers, Integers]:
         """The indices of the lines that match, and their numbers (one row a column).
 
-        ``data`` is a block of bytes with PADDING behind it; lines are ``data[start:end]``, without line ends.
+        Lines are ``data[start:end]``, without line ends; behind the last one there must be PADDING bytes.
         """
         kept = np.arange(len(starts))
-        at = starts.copy()
+        at = starts
         values = np.zeros((self._columns, len(starts)), dtype=np.int64)
         for step in self._steps:
-            if isinstance(step, _Literal):
-                good = _equal(data, at, step.text)
-                at = at + len(step.text)
+            if isinstance(step, _Stretch):
+                good = step.read(data, at, values)
+                at = at + step.length
             else:
-                values_of = values[step.column] if step.column is not None else None
-                at, good = _digits(data, at, step.count, values_of)
+                at, good = _run(data, at, values[step.column] if step.column is not None else None)
             if not good.all():
                 kept, at, values = kept[good], at[good], values[:, good]
                 if not len(kept):
@@ -108,48 +150,39 @@ class Program:
         return (kept, values) if done.all() else (kept[done], values[:, done])
 
 
-def _equal(data: npt.NDArray[np.uint8], at: Integers, text: bytes) -> npt.NDArray[np.bool_]:
-    """Whether the bytes from each position on are this text, compared eight at a time."""
-    good = np.ones(len(at), dtype=np.bool_)
-    words = np.ndarray((len(data) - 7,), dtype="<u8", buffer=data, strides=(1,))
-    offset = 0
-    while offset + 8 <= len(text):
-        good &= words[at + offset] == np.uint64(int.from_bytes(text[offset : offset + 8], "little"))
-        offset += 8
-    if offset < len(text):
-        rest = text[offset:]
-        mask = np.uint64((1 << 8 * len(rest)) - 1)
-        good &= (words[at + offset] & mask) == np.uint64(int.from_bytes(rest, "little"))
-    return good
-
-
-def _digits(
-    data: npt.NDArray[np.uint8], at: Integers, count: int | None, values: Integers | None
-) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Reads digits behind those already in ``values``; gives the positions after them and whether there were any."""
-    if count is not None:
-        good = np.ones(len(at), dtype=np.bool_)
-        for offset in range(count):
-            digit = data[at + offset] - np.uint8(48)
-            good &= digit < 10
-            if values is not None:
-                values *= 10
-                values += digit
-        return at + count, good
-    position = at
-    for length in range(MAX_DIGITS + 1):
-        digit = data[position] - np.uint8(48)
-        more = digit < 10
-        if length == 0:
-            good = more
-        elif not more.any():
-            return position, good
-        elif length == MAX_DIGITS:
-            good = good & ~more
+def _run(data: npt.NDArray[np.uint8], at: Integers, values: Integers | None) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """Reads all digits at each position into ``values``; gives the positions after them and whether there were any."""
+    digit = data[at] - _ZERO
+    more = digit < 10
+    good = more
+    for _ in range(MAX_DIGITS):
         if values is not None:
             np.copyto(values, values * 10 + digit, where=more)
-        position = position + more
-    return position, good
+        at = at + more
+        digit = data[at] - _ZERO
+        more = digit < 10
+        if not more.any():
+            return at, good
+    return at, good & ~more
+
+
+def _together(steps: Sequence[_Step]) -> list[_Stretch | _Digits]:
+    """Steps of known length joined, up to LONGEST_STRETCH bytes."""
+    joined: list[_Stretch | _Digits] = []
+    waiting: list[_Step] = []
+    length = 0
+    for step in steps:
+        endless = isinstance(step, _Digits) and step.count is None
+        size = len(step.text) if isinstance(step, _Literal) else step.count or 0
+        if waiting and (endless or length + size > _LONGEST_STRETCH):
+            joined.append(_Stretch(waiting))
+            waiting, length = [], 0
+        if isinstance(step, _Digits) and endless:
+            joined.append(step)
+        else:
+            waiting.append(step)
+            length += size
+    return [*joined, _Stretch(waiting)] if waiting else joined
 
 
 def program_of(line: bytes, found: Clean, records: Sequence[Record], upto: str = "") -> Program | None:
@@ -160,7 +193,7 @@ def program_of(line: bytes, found: Clean, records: Sequence[Record], upto: str =
     fields: list[tuple[int, int, int, str]] = []
     forms = []
     for record in records:
-        columns = []
+        columns: list[int | None] = []
         for name, number in record.numbers.items():
             if number.span is None or len(number.text) > MAX_DIGITS:
                 return None
@@ -169,6 +202,8 @@ def program_of(line: bytes, found: Clean, records: Sequence[Record], upto: str =
                 column = len(fields)
                 fields.append((*number.span, column, name))
             columns.append(column)
+        if record.kind == "request":
+            columns.append(None)
         forms.append((Form.of(record), tuple(columns)))
     messages = [span for record in records if (span := _raw_span(found, record)) is not None]
     end = len(line)
@@ -177,7 +212,7 @@ def program_of(line: bytes, found: Clean, records: Sequence[Record], upto: str =
             return None
         end = found.at[records[-1].span[0] + len(upto)]
         messages = []
-    steps: list[_Literal | _Digits] = []
+    steps: list[_Step] = []
     position = 0
     for start, stop, column, name in sorted(fields):
         if start < position:
@@ -186,7 +221,7 @@ def program_of(line: bytes, found: Clean, records: Sequence[Record], upto: str =
         steps += _number(line[start:stop], column, name)
         position = stop
     steps += _between(line, position, end, messages)
-    return Program(_joined(steps), forms, open_ended=bool(upto))
+    return Program(steps, forms, open_ended=bool(upto))
 
 
 def _raw_span(found: Clean, record: Record) -> tuple[int, int] | None:
@@ -197,17 +232,17 @@ def _raw_span(found: Clean, record: Record) -> tuple[int, int] | None:
     return (start, end) if end - start == record.span[1] - record.span[0] else None
 
 
-def _number(text: bytes, column: int, name: str) -> list[_Literal | _Digits]:
+def _number(text: bytes, column: int, name: str) -> list[_Step]:
     if name.removeprefix("outer_") in _FIXED:
         return [_Digits(column, len(text))]
     _, point, rest = text.partition(b".")
-    steps: list[_Literal | _Digits] = [_Digits(column)]
+    steps: list[_Step] = [_Digits(column)]
     return [*steps, _Literal(point), _Digits(column, len(rest))] if point else steps
 
 
-def _between(line: bytes, start: int, end: int, messages: Sequence[tuple[int, int]]) -> list[_Literal | _Digits]:
+def _between(line: bytes, start: int, end: int, messages: Sequence[tuple[int, int]]) -> list[_Step]:
     """Steps over bytes that are no field: digits inside a message may differ, digits around it may not."""
-    steps: list[_Literal | _Digits] = []
+    steps: list[_Step] = []
     position = start
     while position < end:
         digits = line[position : position + 1].isdigit() and any(a <= position < b for a, b in messages)
@@ -217,20 +252,11 @@ def _between(line: bytes, start: int, end: int, messages: Sequence[tuple[int, in
                 stop += 1
             steps.append(_Digits(None))
         else:
+            while stop < end and stop - position < _LONGEST_STRETCH and not line[stop : stop + 1].isdigit():
+                stop += 1
             steps.append(_Literal(line[position:stop]))
         position = stop
     return steps
-
-
-def _joined(steps: Sequence[_Literal | _Digits]) -> list[_Literal | _Digits]:
-    joined: list[_Literal | _Digits] = []
-    for step in steps:
-        last = joined[-1] if joined else None
-        if isinstance(step, _Literal) and isinstance(last, _Literal):
-            joined[-1] = replace(last, text=last.text + step.text)
-        else:
-            joined.append(step)
-    return joined
 
 
 def values_of(numbers: Sequence[Number]) -> list[int] | None:

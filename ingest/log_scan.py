@@ -6,6 +6,7 @@ by the Program of their form; the first line of a form, and every other line, is
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, field, replace
 
@@ -15,9 +16,9 @@ import pyarrow as pa
 
 from .log_lines import Block
 from .log_messages import MARKERS, RECORD, REQUEST, Message, message_of, message_without_header, request_parameters
-from .log_program import PADDING, Form, Integers, Program, program_of, values_of
+from .log_program import Form, Integers, Program, program_of, values_of
 from .log_records import NUMERIC, TEXT_MESSAGE, Cut, Record, read_numeric, records_of
-from .log_table import Group
+from .log_table import MISSING, Group
 from .log_text import MAPPED_BYTES, Clean, clean, readable
 
 _ANY = "|".join(re.escape(marker) for marker in MARKERS)
@@ -31,6 +32,8 @@ _MOST_PROGRAMS = 64
 _FEW = 4
 """So few lines of a form are read faster one by one."""
 _CACHED = 4_096
+_PARAMETERS, _LENGTH_LIMIT = b"params: SamplingParams(", b"max_tokens="
+_NEWLINE = ord("\n")
 _REJECT_TEXT = 300
 
 
@@ -45,11 +48,52 @@ class Reject:
 
 @dataclass
 class Harvest:
-    """What a block holds; ``bare`` are messages of lines without a header: offset, message, process."""
+    """What a block holds."""
 
     groups: list[Group] = field(default_factory=list)
     bare: list[tuple[int, Message, str | None]] = field(default_factory=list)
+    """Messages of lines without a header: offset, message, process."""
     rejects: list[Reject] = field(default_factory=list)
+    parameters: list[str] = field(default_factory=list)
+    """Distinct sampling parameters; the number ``parameters`` of a request is its place here, MISSING without any."""
+
+
+class _Parameters:
+    """Sampling parameters of requests as numbers."""
+
+    def __init__(self) -> None:
+        self.distinct: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._raw: dict[bytes, int] = {}
+
+    def number(self, text: str) -> int:
+        """The number of parameters as JSON; MISSING for none."""
+        if not text:
+            return MISSING
+        number = self._numbers.setdefault(text, len(self.distinct))
+        if number == len(self.distinct):
+            self.distinct.append(text)
+        return number
+
+    def number_in(self, data: bytearray, start: int, end: int) -> int:
+        """The number of what a line says; the length limit, which differs from one request to the next, is left out."""
+        start = data.rfind(_PARAMETERS, start, end)
+        if start < 0:
+            return MISSING
+        limit = data.find(_LENGTH_LIMIT, start, end)
+        after = data.find(b", ", limit, end) if limit >= 0 else -1
+        raw = bytes(data[start:end]) if after < 0 else bytes(data[start:limit]) + data[after + 2 : end]
+        number = self._raw.get(raw)
+        if number is None:
+            if len(self._raw) >= _CACHED:
+                self._raw.clear()
+            number = self._raw[raw] = self.number(_parameters(raw) or "")
+        return number
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def _parameters(raw: bytes) -> str | None:
+    return request_parameters(raw.decode("latin-1"))
 
 
 class Scanner:
@@ -57,10 +101,9 @@ class Scanner:
 
     def __init__(self) -> None:
         self._programs: list[Program] = []
-        self._requests: dict[bytes, Message] = {}
 
     def scan(self, block: Block) -> Harvest:
-        """All records of the whole lines of a block."""
+        """All records of the whole lines of a block; several threads may each read one."""
         lines = _Lines(block)
         singles = Singles()
         remaining, others = lines.of_interest()
@@ -69,7 +112,7 @@ class Scanner:
         for program in self._programs:
             before = len(remaining)
             if before:
-                remaining = self._run(program, lines, remaining, harvest)
+                remaining = _run(program, lines, remaining, singles, harvest)
             used.append((before - len(remaining), program))
         while len(remaining) >= _FEW and len(used) < 2 * _MOST_PROGRAMS:
             line, offset = lines.text(int(remaining[0])), lines.offset(int(remaining[0]))
@@ -77,7 +120,7 @@ class Scanner:
             learnt = _program_for(line, *singles.read(line, offset))
             if learnt is not None:
                 before = len(remaining)
-                remaining = self._run(learnt, lines, remaining, harvest)
+                remaining = _run(learnt, lines, remaining, singles, harvest)
                 used.append((1 + before - len(remaining), learnt))
         used.sort(key=lambda pair: pair[0], reverse=True)
         self._programs = [program for _, program in used[:_MOST_PROGRAMS]]
@@ -88,37 +131,28 @@ class Scanner:
         singles.into(harvest)
         return harvest
 
-    def _run(self, program: Program, lines: _Lines, rows: Integers, harvest: Harvest) -> Integers:
-        """Reads the lines that match and gives those that do not."""
-        matched, values = program.read(lines.padded, lines.starts[rows], lines.ends[rows])
-        if not len(matched):
-            return rows
-        hit = rows[matched]
-        offsets = lines.starts[hit] + lines.block.offset
-        for place, (form, columns) in enumerate(program.forms):
-            messages = [self._request(lines.text(row)) for row in hit.tolist()] if program.open_ended else ()
-            harvest.groups.append(
-                Group(form, values[list(columns)], offsets, np.full(len(hit), place, dtype=np.int64), messages)
-            )
-        return np.delete(rows, matched)
 
-    def _request(self, line: bytes) -> Message:
-        """The parameters of a request; its length limit, which differs from one to the next, is no part of the key."""
-        tail = line[max(0, line.rfind(b"params: SamplingParams(")) :]
-        head, found, rest = tail.partition(b"max_tokens=")
-        key = head + rest[rest.find(b",") :] if found else tail
-        message = self._requests.get(key)
-        if message is None:
-            if len(self._requests) >= _CACHED:
-                self._requests.clear()
-            message = Message("request", request_parameters(tail.decode("latin-1")) or "")
-            self._requests[key] = message
-        return message
+def _run(program: Program, lines: _Lines, rows: Integers, singles: Singles, harvest: Harvest) -> Integers:
+    """Reads the lines that match and gives those that do not."""
+    matched, values = program.read(lines.padded, lines.starts[rows], lines.ends[rows])
+    if not len(matched):
+        return rows
+    hit = rows[matched]
+    offsets = lines.starts[hit] + lines.block.offset
+    if program.open_ended:
+        data, read = lines.block.data, singles.parameters.number_in
+        stretches = zip(lines.starts[hit].tolist(), lines.ends[hit].tolist(), strict=True)
+        values = np.vstack([values, [read(data, start, end) for start, end in stretches]])
+    for place, (form, columns) in enumerate(program.forms):
+        # The parameters of a request are no number of the line; they stand behind all that are.
+        chosen = [column if column is not None else len(values) - 1 for column in columns]
+        harvest.groups.append(Group(form, values[chosen], offsets, np.full(len(hit), place, dtype=np.int64)))
+    return np.delete(rows, matched)
 
 
 def _program_for(line: bytes, found: Clean, records: list[Record]) -> Program | None:
     """The program of a line whose records are all numeric, or that is one request."""
-    if len(records) == 1 and records[0].message.startswith(REQUEST):
+    if len(records) == 1 and records[0].kind == "request":
         return program_of(line, found, records, upto=REQUEST)
     if records and all(record.kind in NUMERIC for record in records):
         return program_of(line, found, records)
@@ -130,16 +164,12 @@ class _Lines:
 
     def __init__(self, block: Block) -> None:
         self.block = block
-        data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
-        padded = np.zeros(len(data) + PADDING, dtype=np.uint8)
-        padded[: len(data)] = np.frombuffer(data, dtype=np.uint8)
-        self.padded = padded
-        self.ends: Integers = np.flatnonzero(padded[: len(data)] == 10)
+        self.padded = np.frombuffer(block.data, dtype=np.uint8)
+        self.ends: Integers = np.flatnonzero(self.padded[: block.size] == _NEWLINE)
         self.starts: Integers = np.concatenate([[0], self.ends[:-1] + 1])
-        self._data = data
 
     def text(self, row: int) -> bytes:
-        return self._data[self.starts[row] : self.ends[row]]
+        return bytes(self.block.data[self.starts[row] : self.ends[row]])
 
     def offset(self, row: int) -> int:
         return int(self.starts[row]) + self.block.offset
@@ -159,14 +189,14 @@ class _Lines:
 
     def _texts(self) -> pl.Series:
         """The lines as texts in which the markers, which are ASCII, can be found; line ends included."""
-        offsets = pa.py_buffer(np.concatenate([self.starts, [len(self._data)]]))
+        offsets = pa.py_buffer(np.concatenate([self.starts, [self.block.size]]))
         try:
-            return _strings(self._data, offsets)
+            return _strings(self.block.data, offsets)
         except pl.exceptions.ComputeError:
-            return _strings(self._data.translate(_ASCII), offsets)
+            return _strings(self.block.data.translate(_ASCII), offsets)
 
 
-def _strings(data: bytes, offsets: pa.Buffer) -> pl.Series:
+def _strings(data: bytearray, offsets: pa.Buffer) -> pl.Series:
     """The stretches of data between offsets as texts, without a copy; ComputeError where they are not UTF-8."""
     array = pa.Array.from_buffers(pa.large_binary(), offsets.size // 8 - 1, [None, offsets, pa.py_buffer(data)])
     return pl.Series(pl.from_arrow(array)).cast(pl.String)
@@ -179,6 +209,7 @@ class Singles:
         self._rows: dict[Form, list[tuple[list[int], int, int, Message | None]]] = {}
         self._bare: list[tuple[int, Message, str | None]] = []
         self._rejects: list[Reject] = []
+        self.parameters = _Parameters()
 
     def read(self, line: bytes, offset: int) -> tuple[Clean, list[Record]]:
         """Gathers the records of a line; gives them, and none if any of it could not be read."""
@@ -204,12 +235,14 @@ class Singles:
             message = message_of(record) if numeric is None else None
             if numeric is None and message is None:
                 continue
-            taken = numeric or replace(record, kind="text")
+            taken = numeric or replace(record, kind="request" if message and message.kind == "request" else "text")
             values = values_of(list(taken.numbers.values()))
             if values is None:
                 self._reject(offset, "A record with more digits than any figure has", record.message)
                 whole = False
                 continue
+            if taken.kind == "request" and message:
+                values.append(self.parameters.number(message.text))
             self._rows.setdefault(Form.of(taken), []).append((values, offset, place, message))
             read.append(taken)
         return found, read if whole else []
@@ -234,11 +267,12 @@ class Singles:
                     np.array([row[0] for row in rows], dtype=np.int64).reshape(len(rows), -1).T,
                     np.array([row[1] for row in rows], dtype=np.int64),
                     np.array([row[2] for row in rows], dtype=np.int64),
-                    [row[3] for row in rows if row[3] is not None],
+                    [row[3] for row in rows if row[3] is not None] if form.kind == "text" else (),
                 )
             )
         harvest.bare += self._bare
         harvest.rejects += self._rejects
+        harvest.parameters = self.parameters.distinct
 
     def _reject(self, offset: int, reason: str, text: str) -> None:
         shown = text[:_REJECT_TEXT] if RECORD.match(text) else ""

@@ -6,15 +6,17 @@ that hold no record of interest are passed over; a record that can be recognised
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 import polars as pl
 
-from .log_events import Events
-from .log_lines import LONGEST_LINE, LineSource
+from .log_events import MINUTE, Events
+from .log_lines import LONGEST_LINE, Block, LineSource
 from .log_messages import STARTUP, Message
 from .log_program import Integers
 from .log_records import engine_of
@@ -27,6 +29,8 @@ from .reader import InputContext, Progress, Sink
 from .startup import Start, Starts
 
 STATE_VERSION = 1
+READERS = 2
+"""Blocks read at once: NumPy and Polars leave Python's lock, and a third would wait for the taking-in."""
 
 
 def read(stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
@@ -66,21 +70,38 @@ class _Reader:
         """The instant of the last record before the block at hand."""
 
     def read(self) -> Progress:
-        for block in self._lines.blocks():
-            harvest = self._scanner.scan(block)
+        for block, harvest in self._harvests():
             if block.too_long:
                 self._sink.reject(
                     block.offset,
                     f"A line of more than {LONGEST_LINE >> 20} MiB; only its beginning was searched for records.",
                     "",
                 )
-            self._take(harvest, more=True)
-        self._take(Harvest(), more=False)
+            self._take(harvest, block.offset + block.size, more=True)
+        self._take(Harvest(), self._lines.end, more=False)
         offset = self._lines.offset
         if self._context.settled:
             self._finish_start()
             offset = self._reject_rest()
         return Progress(offset, self._state(offset))
+
+    def _harvests(self) -> Iterator[tuple[Block, Harvest]]:
+        """What is in each block, in order; while one is taken in, the next ones are read."""
+        blocks = self._lines.blocks()
+        first = next(blocks, None)
+        if first is None:
+            return
+        yield first, self._scanner.scan(first)
+        with ThreadPoolExecutor(READERS) as pool:
+            waiting: deque[tuple[Block, Future[Harvest]]] = deque()
+            for block in blocks:
+                waiting.append((block, pool.submit(self._scanner.scan, block)))
+                if len(waiting) > READERS:
+                    done, harvest = waiting.popleft()
+                    yield done, harvest.result()
+            while waiting:
+                done, harvest = waiting.popleft()
+                yield done, harvest.result()
 
     def _state(self, offset: int) -> dict[str, Any]:
         return {
@@ -106,13 +127,14 @@ class _Reader:
         self._reject(harvest.rejects)
         return self._lines.end + len(rest)
 
-    def _take(self, harvest: Harvest, *, more: bool) -> None:
+    def _take(self, harvest: Harvest, end: int, *, more: bool) -> None:
         self._reject(harvest.rejects)
         groups = self._timed(harvest.groups)
-        limits = self._texts(groups, harvest)
+        limits = self._texts(groups, harvest, end)
         self._iterations([group for group in groups if group.form.kind == "iteration"])
+        self._requests([group for group in groups if group.form.kind == "request"], harvest.parameters)
         upto = ReadTo(
-            self._lines.end,
+            end,
             self._clock.last or 0,
             more=more,
             settled=self._context.settled,
@@ -157,18 +179,14 @@ class _Reader:
 
     # --- text records --------------------------------------------------------------------------------------------
 
-    def _texts(self, groups: Sequence[Group], harvest: Harvest) -> _Limits:
+    def _texts(self, groups: Sequence[Group], harvest: Harvest, end: int) -> _Limits:
         """Handles start-up records, requests and events in order; gives K along the way."""
         serving = np.sort(_joined([group.offsets for group in groups if group.form.kind != "text"]))
         limits = _Limits(self._starts.draft_limit)
         seen = MISSING  # the last start-up record: what is numeric behind it ends the start
         for said in self._said(groups, harvest):
             message = said.message
-            if message.kind == "request":
-                self._finish_start()
-                if message.text:
-                    self._events.request(message.text, said.process, said.level, said.instant, said.offset)
-            elif message.kind == "ready":
+            if message.kind == "ready":
                 self._finish_start()
             elif message.kind in STARTUP:
                 if self._starts.open and _between(serving, seen, said.offset):
@@ -178,7 +196,7 @@ class _Reader:
                 seen = said.offset
             else:
                 self._events.add(message, said.process, said.level, said.instant, said.offset)
-        if self._starts.open and _between(serving, seen, self._lines.end + 1):
+        if self._starts.open and _between(serving, seen, end + 1):
             self._finish_start()
         return limits
 
@@ -249,6 +267,24 @@ class _Reader:
                 ]
             ),
         )
+
+    # --- requests ------------------------------------------------------------------------------------------------
+
+    def _requests(self, groups: Sequence[Group], parameters: Sequence[str]) -> None:
+        records = Records(groups)
+        if not len(records):
+            return
+        codes, names = records.processes()
+        chosen, times = records.integers("parameters"), records.instants()
+        minute = times // MINUTE
+        kinds = np.stack([minute - minute.min(), codes, chosen])
+        key = np.ravel_multi_index(tuple(kinds - kinds.min(axis=1, keepdims=True)), tuple(np.ptp(kinds, axis=1) + 1))
+        _, first, counts = np.unique(key, return_index=True, return_counts=True)
+        for row, count in sorted(zip(first.tolist(), counts.tolist(), strict=True)):
+            if chosen[row] != MISSING:
+                self._events.requests(
+                    parameters[chosen[row]], names[codes[row]], int(times[row]), int(records.offsets[row]), count
+                )
 
 
 _COUNTS = ("iteration", "context_requests", "context_tokens", "generation_requests", "generation_tokens")
