@@ -14,6 +14,7 @@ MAX_SCRAPE = 64 << 20
 MARK = b"# scraped_at"
 # Behind a line that was cut, the mark stands inside a line; only a complete one is believed there.
 _WHOLE_MARK = re.compile(rb"# scraped_at[ \t]+[0-9.]+[ \t]*\r?\n")
+_LONGEST_MARK = 64
 _HEAD_OF_LONG = 256
 
 
@@ -33,13 +34,14 @@ class Piece:
 def pieces(stream: BinaryIO, offset: int = 0) -> Iterator[Piece]:
     """The scrapes of a stream that starts at ``offset``, in order; together they cover every byte."""
     held = b""
+    searched = 1
     long_from: int | None = None
     head_of_long = b""
     while True:
         block = stream.read(BLOCK)
         held += block
         begin = 0
-        for mark in [*_marks(held), *([] if block else [len(held)])]:
+        for mark in [*_marks(held, searched), *([] if block else [len(held)])]:
             if long_from is not None:
                 yield Piece(long_from, offset + mark, None, head_of_long, too_long=True)
                 long_from = None
@@ -55,6 +57,7 @@ def pieces(stream: BinaryIO, offset: int = 0) -> Iterator[Piece]:
         if long_from is not None:
             offset += max(0, len(held) - BLOCK)
             held = held[-BLOCK:]
+        searched = max(1, len(held) - _LONGEST_MARK)
 
 
 def _piece(raw: bytes, offset: int) -> Piece:
@@ -65,9 +68,9 @@ def _piece(raw: bytes, offset: int) -> Piece:
     return Piece(offset, end, line[len(MARK) :].strip(), text)
 
 
-def _marks(held: bytes) -> Iterator[int]:
-    """Where scrapes begin behind the first byte."""
-    at = held.find(MARK, 1)
+def _marks(held: bytes, start: int) -> Iterator[int]:
+    """Where scrapes begin, not before ``start``."""
+    at = held.find(MARK, start)
     while at >= 0:
         line = held.rfind(b"\n", 0, at) + 1
         if line == at or (held[line : line + 1] != b"#" and _WHOLE_MARK.match(held, at)):

@@ -95,9 +95,11 @@ def _named(
     inputs: npt.NDArray[np.uint32], names: list[str | None], which: Integers | None, alone: bool, naming: Naming
 ) -> pa.Array:
     """The server of each row, from its input and from which of the names it has."""
-    codes = inputs.astype(np.int64) * len(names) + (0 if which is None else which)
+    known = list(dict.fromkeys(names))
+    of_name = np.array([known.index(name) for name in names], np.int64)
+    codes = inputs.astype(np.int64) * len(known) + (of_name[0] if which is None else of_name[which])
     distinct, places = np.unique(codes, return_inverse=True)
-    named = [naming(int(code) // len(names), names[int(code) % len(names)], alone) for code in distinct]
+    named = [naming(int(code) // len(known), known[int(code) % len(known)], alone) for code in distinct]
     return pa.array(named, pa.string()).take(pa.array(places))
 
 
