@@ -7,6 +7,7 @@ aside under ``<root>/_tmp`` and published by one rename, so a reader never sees 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import os
 import urllib.parse
 import uuid
@@ -100,11 +101,22 @@ class Warehouse:
         if not rows.schema.equals(schema, check_metadata=False):
             rows = rows.select(schema.names).cast(schema)
         rows = rows.replace_schema_metadata({f"specledger.{key}": value for key, value in metadata.items()})
+        self._declare(table)
         aside = self.aside()
         pq.write_table(
             rows, aside, compression="zstd", compression_level=COMPRESSION_LEVEL, row_group_size=ROW_GROUP_ROWS
         )
         return aside
+
+    def _declare(self, table: Table) -> None:
+        """See to it that there is a file of the table's declared schema, which ``scan`` reads along."""
+        import pyarrow.parquet as pq
+
+        declared = _declared(self.root, table)
+        if not declared.exists():
+            aside = self.aside()
+            pq.write_table(table.arrow_schema().empty_table(), aside)
+            self.publish(aside, declared)
 
     def aside(self, suffix: str = ".parquet") -> Path:
         """A fresh path under the warehouse, on the same file system, that no reader looks at."""
@@ -134,16 +146,32 @@ class Warehouse:
 
 
 def scan(table: Table, paths: list[str]) -> str:
-    """A SELECT over Parquet files of a table with exactly the declared columns, missing ones as null."""
-    listed = ", ".join(literal(path) for path in paths)
-    wide = [column.name for column in table.columns if column.type == "HUGEINT"]
-    replace = (
-        f" REPLACE ({', '.join(f'CAST({quote(name)} AS HUGEINT) AS {quote(name)}' for name in wide)})" if wide else ""
+    """A SELECT over Parquet files of one warehouse with exactly the declared columns of their table.
+
+    An empty file of the declared schema is read along, so that a column that all the others lack is null. A UNION with
+    an empty SELECT would do as well, but DuckDB then reads whole structs where a query needs one field of them.
+    """
+    declared = _declared(Path(paths[0]).parents[3], table)
+    known = [str(declared)] if declared.exists() else []
+    columns = ", ".join(
+        f"CAST({quote(column.name)} AS HUGEINT) AS {quote(column.name)}"
+        if column.type == "HUGEINT"
+        else quote(column.name)
+        for column in table.columns
     )
-    return (
-        f"{table.empty_select()} UNION ALL BY NAME SELECT *{replace} FROM read_parquet([{listed}], "
+    rows = (
+        f"read_parquet([{', '.join(map(literal, known + paths))}], "
         "hive_partitioning = true, hive_types = {'date': DATE, 'deployment': VARCHAR}, union_by_name = true)"
     )
+    if not known:
+        rows = f"({table.empty_select()} UNION ALL BY NAME FROM {rows})"
+    return f"SELECT {columns} FROM {rows}"
+
+
+def _declared(root: Path, table: Table) -> Path:
+    """The empty file of a table's declared schema; a schema that changes gets another one."""
+    version = hashlib.sha256(table.ddl().encode()).hexdigest()[:16]
+    return root / "_schema" / table.name / "date=1970-01-01" / "deployment=none" / f"{version}.parquet"
 
 
 def check_deployment(name: str) -> str:

@@ -21,9 +21,10 @@ CREATE OR REPLACE MACRO counter_delta(now, before, anew) AS
 CREATE OR REPLACE MACRO list_delta(now, before, anew) AS
     CASE WHEN before IS NOT NULL OR anew THEN list_transform(now, lambda x, i: x - coalesce(before[i], 0)) END;
 
--- The running totals of a server histogram at one scrape; `per_unit` turns its sum into whole units (1e9: s into ns).
+-- The running totals of a server histogram at one scrape, without its buckets: asking for the histogram as a whole would
+-- have them read. `per_unit` turns its sum into whole units (1e9: s into ns).
 CREATE OR REPLACE MACRO histogram_reading(histogram, scraped_at, per_unit) AS
-    CASE WHEN histogram IS NOT NULL THEN {
+    CASE WHEN histogram.count IS NOT NULL THEN {
         'count': histogram.count,
         'sum': CAST(round(histogram.sum * per_unit) AS BIGINT),
         'edges': hash(histogram.le),
