@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Grain = Literal["hour", "block"]
+Loads = tuple[int, int] | None
+"""Loads from first to second, both included; NO_LOAD stands for those not known, None for all."""
 
 CELLS: Mapping[str, Table] = {
     "requests": CELLS_REQUESTS,
@@ -119,19 +121,17 @@ class CellReader:
 
         self._warehouse = warehouse
         self._connection: duckdb.DuckDBPyConnection = duckdb.connect()
-        self._frames: dict[tuple[Selection, str, Grain, tuple[int, int] | None], Frame] = {}
+        self._frames: dict[tuple[Selection, str, Grain, Loads], Frame] = {}
         self._connection.execute(f"CREATE TEMP VIEW days AS {warehouse.select(TABLES['deployment_days'])}")
 
-    def frame(self, side: Selection, origin: str, grain: Grain = "hour", loads: tuple[int, int] | None = None) -> Frame:
+    def frame(self, side: Selection, origin: str, grain: Grain = "hour", loads: Loads = None) -> Frame:
         """The sums of a side; ``loads`` restricts to loads from first to second (NO_LOAD: those not known)."""
         key = (side, origin, grain, loads)
         if key not in self._frames:
             self._frames[key] = self._read(side, origin, grain, loads)
         return self._frames[key]
 
-    def histogram(
-        self, side: Selection, name: str, grain: Grain, strata: Strata, loads: tuple[int, int] | None
-    ) -> Histogram:
+    def histogram(self, side: Selection, name: str, grain: Grain, strata: Strata, loads: Loads) -> Histogram:
         """Log-spaced histograms of requests, with stratum numbers in place of loads and keys."""
         single = name != "itl"
         squares = f"{name}_n" if single else "steps_steps"
@@ -151,9 +151,7 @@ class CellReader:
         sums, row = _seen(seen, elements, strata, squares_known=seen["squares"].null_count == 0)
         return Histogram(row, _ints(elements, "bucket"), _floats(elements, "count"), sums)
 
-    def buckets(
-        self, side: Selection, name: str, grain: Grain, strata: Strata, loads: tuple[int, int] | None
-    ) -> Buckets:
+    def buckets(self, side: Selection, name: str, grain: Grain, strata: Strata, loads: Loads) -> Buckets:
         """Server histograms of scrapes, with stratum numbers in place of loads."""
         cells = self._cells(side, "snapshots", grain, loads)
         keys = "night, unit, load, rest"
@@ -170,16 +168,14 @@ class CellReader:
         sums, row = _seen(seen, elements, strata, squares_known=False)
         return Buckets(row, _floats(elements, "lower"), _floats(elements, "upper"), _floats(elements, "count"), sums)
 
-    def scalar(
-        self, side: Selection, origin: str, expression: str, loads: tuple[int, int] | None = None
-    ) -> float | None:
+    def scalar(self, side: Selection, origin: str, expression: str, loads: Loads = None) -> float | None:
         """One aggregate over the cells of a side; ``expression`` is SQL of this package over the cell's columns."""
         row = self._connection.execute(
             f"SELECT ({expression})::DOUBLE FROM ({self._cells(side, origin, 'hour', loads)})"
         )
         return cast("float | None", (row.fetchone() or (None,))[0])
 
-    def _read(self, side: Selection, origin: str, grain: Grain, loads: tuple[int, int] | None) -> Frame:
+    def _read(self, side: Selection, origin: str, grain: Grain, loads: Loads) -> Frame:
         table = CELLS[origin]
         names = {*table.names, "gpu_ns"} if "duration_ns" in table.names else set(table.names)
         parts = {
@@ -204,7 +200,7 @@ class CellReader:
             {key: _floats(found, key) for key in parts},
         )
 
-    def _cells(self, side: Selection, origin: str, grain: Grain, loads: tuple[int, int] | None) -> str:
+    def _cells(self, side: Selection, origin: str, grain: Grain, loads: Loads) -> str:
         """A SELECT of the cells of a side with the columns night, unit, load and rest."""
         table = CELLS[origin]
         paths = [

@@ -1,0 +1,254 @@
+"""The comparison of two selections of nights: any measure, overall or at one load band, with its interval.
+
+The unit is the hour of a deployment; where a side has fewer than 8 of them the 10-minute block, then the single request
+or scrape interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..schemas.config import LoadBand
+from ..schemas.measures import MEASURES, Measure
+from . import buckets, quantile, ratio
+from .cells_read import CellReader, Frame, Grain, Loads
+from .interval import Estimate, Sided, relative_interval
+from .origins import OriginChoice
+from .selection import Selection
+from .strata import IDLE, NO_LOAD, UNKNOWN, Strata, band_order, stratify
+
+SECONDS_TO_MS = 1e3
+"""Server histograms keep their edges in seconds."""
+LADDER: tuple[tuple[str, Grain], ...] = (("hour", "hour"), ("block", "block"), ("", "hour"))
+"""Units from the largest to the smallest, and the grain at which the cells are read; the last is one observation."""
+OBSERVATION = {"requests": "request", "snapshots": "interval", "log_stats": "interval"}
+GO_ON = frozenset({"few_units"})
+"""Problems that a smaller unit may cure."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """An estimate and the origin it is from."""
+
+    estimate: Estimate
+    origin: str | None
+
+
+class Comparison:
+    """Two sides, their cells and their strata."""
+
+    def __init__(
+        self,
+        reader: CellReader,
+        baseline: Selection,
+        candidate: Selection,
+        bands: Sequence[LoadBand],
+        choice: OriginChoice,
+    ) -> None:
+        self.reader = reader
+        self.sides = (baseline, candidate)
+        self.choice = choice
+        self._bands = tuple(bands)
+        self._strata: dict[str, Strata] = {}
+        self._histograms: dict[tuple[Selection, str, Grain, Loads], quantile.Histogram] = {}
+        self._server: dict[tuple[Selection, str, Grain, Loads], buckets.Buckets] = {}
+        self._edges: dict[float, float | None] = {}
+        self._origins: dict[str, str | None] = {}
+
+    @cached_property
+    def load_bands(self) -> tuple[str, ...]:
+        """Bands in which either side has anything, from any origin that is used."""
+        seen = {key.load_band for origin in self.choice.order for key in self.strata(origin).keys}
+        order = band_order(self._bands)
+        return tuple(sorted(seen - {IDLE, UNKNOWN}, key=order.__getitem__))
+
+    def strata(self, origin: str) -> Strata:
+        """The strata of an origin."""
+        if origin not in self._strata:
+            observed = [self.reader.frame(side, origin).observed() for side in self.sides]
+            self._strata[origin] = stratify(observed[0], observed[1], self._bands)
+        return self._strata[origin]
+
+    def origin_of(self, measure: Measure) -> str | None:
+        """The origin that gives a measure: the first in order that has it on both sides, else on one."""
+        if measure.name not in self._origins:
+            able = [origin for origin in self.choice.order if origin in measure.origins]
+            held = {origin: sum(self._has(side, origin, measure) for side in self.sides) for origin in able}
+            both = (origin for origin in able if held[origin] == len(self.sides))
+            one = (origin for origin in able if held[origin])
+            self._origins[measure.name] = next(both, next(one, None))
+        return self._origins[measure.name]
+
+    def estimate(self, name: str, band: str | None = None, *, relative: bool = True) -> Found:
+        """The change of a measure overall or at one load band; ``relative`` False gives a difference."""
+        measure = MEASURES[name]
+        if measure.form == "composite":
+            return self._composite(measure, band)
+        origin = self.origin_of(measure)
+        if origin is None:
+            return Found(Estimate(Sided(None, None), Sided(None, None), measure.form, problem="no_data"), None)
+        found = Estimate(Sided(None, None), Sided(None, None), measure.form, problem="no_data")
+        for unit, grain in LADDER:
+            found = self._at(measure, origin, band, unit or OBSERVATION[origin], grain, relative=relative)
+            if found.problem not in GO_ON:
+                return Found(found, origin)
+        return Found(found, origin)
+
+    def edge_over(self, share: float = 0.99) -> float | None:
+        """The bucket edge in seconds below which ``itl_over`` does not count; None without a finite one."""
+        if share not in self._edges:
+            self._edges[share] = buckets.edge_below(self._buckets(self.sides[0], "itl", "hour", None), share)
+        return self._edges[share]
+
+    def _at(
+        self, measure: Measure, origin: str, band: str | None, unit: str, grain: Grain, *, relative: bool
+    ) -> Estimate:
+        strata = self.strata(origin)
+        wanted = strata.in_band(band)
+        loads = self._loads(band)
+        if measure.name == "itl_over":
+            return self._over(measure, unit, grain, band, relative=relative)
+        if measure.form == "quantile":
+            return self._quantile(measure, origin, unit, grain, band)
+        frames = [self.reader.frame(side, origin, grain, loads if grain == "block" else None) for side in self.sides]
+        codes = [frame.strata(strata) for frame in frames]
+        masks = [wanted[code] for code in codes]
+        sums = [frame.sums(measure.name, code, mask) for frame, code, mask in zip(frames, codes, masks, strict=True)]
+        rule = ratio.RatioRule(
+            measure.scale,
+            relative,
+            _quantum(measure, frames, masks),
+            _slack(measure, frames, masks) if origin == "log_stats" else 0.0,
+        )
+        return ratio.compare(sums[0], sums[1], len(strata.keys), unit, rule)
+
+    def _quantile(self, measure: Measure, origin: str, unit: str, grain: Grain, band: str | None) -> Estimate:
+        strata, share = len(self.strata(origin).keys), measure.share or 0.5
+        if origin == "requests":
+            sides = [self._histogram(side, measure.histogram, grain, band) for side in self.sides]
+            return quantile.compare(sides[0], sides[1], strata, unit, share, measure.scale)
+        edged = [self._buckets(side, measure.histogram, grain, band) for side in self.sides]
+        return buckets.compare(edged[0], edged[1], strata, unit, share, SECONDS_TO_MS)
+
+    def _histogram(self, side: Selection, name: str, grain: Grain, band: str | None) -> quantile.Histogram:
+        strata, loads = self.strata("requests"), self._loads(band) if grain == "block" else None
+        key = (side, name, grain, loads)
+        if key not in self._histograms:
+            self._histograms[key] = self.reader.histogram(side, name, grain, strata, loads)
+        found = self._histograms[key]
+        return found.where(strata.in_band(band)[found.seen.stratum])
+
+    def _buckets(self, side: Selection, name: str, grain: Grain, band: str | None) -> buckets.Buckets:
+        strata, loads = self.strata("snapshots"), self._loads(band) if grain == "block" else None
+        key = (side, name, grain, loads)
+        if key not in self._server:
+            self._server[key] = self.reader.buckets(side, name, grain, strata, loads)
+        found = self._server[key]
+        return found.where(strata.in_band(band)[found.seen.stratum])
+
+    def _over(self, measure: Measure, unit: str, grain: Grain, band: str | None, *, relative: bool) -> Estimate:
+        empty = Estimate(Sided(None, None), Sided(None, None), "bucket share", unit)
+        edge = self.edge_over(measure.share or 0.99)
+        if edge is None:
+            return replace(empty, problem="no_baseline")
+        sides = [self._buckets(side, "itl", grain, band) for side in self.sides]
+        sums = [buckets.over(side, edge) for side in sides]
+        if sums[0] is None or sums[1] is None:
+            return replace(empty, problem="edges" if all(len(side.count) for side in sides) else "no_data")
+        rule = ratio.RatioRule(1.0, relative, (1.0, 1.0))
+        strata = len(self.strata("snapshots").keys)
+        return replace(ratio.compare(sums[0], sums[1], strata, unit, rule), method="bucket share")
+
+    def _composite(self, measure: Measure, band: str | None) -> Found:
+        """A product of measures: changes of logarithms add up, and so do their variances."""
+        parts = [(self.estimate(name, band), power) for name, power in measure.factors.items()]
+        origin = ", ".join(dict.fromkeys(part.origin for part, _ in parts if part.origin))
+        problem = next((part.estimate.problem for part, _ in parts if part.estimate.problem), None)
+        sides = [_product([(_side(part.estimate, index), power) for part, power in parts]) for index in (0, 1)]
+        units = {part.estimate.unit for part, _ in parts}
+        estimate = Estimate(
+            sides[0],
+            sides[1],
+            "product",
+            units.pop() if len(units) == 1 else None,
+            common_share=min(
+                (p.estimate.common_share for p, _ in parts if p.estimate.common_share is not None), default=None
+            ),
+            problem=problem,
+        )
+        changes = [part.estimate.change for part, _ in parts]
+        errors = [part.estimate.error for part, _ in parts]
+        if any(change is None or change <= -1 for change in changes) or any(error is None for error in errors):
+            return Found(replace(estimate, problem=problem or "no_interval"), origin or None)
+        log = sum(power * math.log1p(change or 0.0) for change, (_, power) in zip(changes, parts, strict=True))
+        error = math.sqrt(sum((power * (e or 0.0)) ** 2 for e, (_, power) in zip(errors, parts, strict=True)))
+        df = min(part.estimate.df or 1.0 for part, _ in parts)
+        return Found(
+            replace(estimate, change=math.expm1(log), interval=relative_interval(log, error, df), error=error, df=df),
+            origin or None,
+        )
+
+    def _loads(self, band: str | None) -> Loads:
+        """The loads of a band, as the reader wants them."""
+        if band is None:
+            return None
+        if band in {IDLE, UNKNOWN}:
+            return (0, 0) if band == IDLE else (NO_LOAD, NO_LOAD)
+        found = next(item for item in self._bands if item.label == band)
+        return found.low, found.high if found.high is not None else 2**31 - 1
+
+    def _has(self, side: Selection, origin: str, measure: Measure) -> bool:
+        if measure.form == "ratio" and measure.histogram == "":
+            return self.reader.frame(side, origin).has(measure.name)
+        if not self.reader.frame(side, origin).rows:
+            return False
+        return bool(self.reader.scalar(side, origin, f"sum({measure.histogram}_n)"))
+
+
+def _quantum(measure: Measure, frames: Sequence[Frame], masks: Sequence[np.ndarray]) -> tuple[float, float] | None:
+    if not isinstance(measure.quantum, tuple):
+        return None if measure.quantum is None else (measure.quantum, measure.quantum)
+    over, under = measure.quantum
+    sizes = []
+    for frame, mask in zip(frames, masks, strict=True):
+        below = float(frame.columns[under][mask].sum())
+        sizes.append(float(frame.columns[over][mask].sum()) / below if below > 0 else 1.0)
+    return sizes[0], sizes[1]
+
+
+def _slack(measure: Measure, frames: Sequence[Frame], masks: Sequence[np.ndarray]) -> float:
+    """Half of what the bounds of R leave open, on the ln scale; both sides may be off in opposite directions."""
+    if measure.name != "acceptance_length":
+        return 0.0
+    total = 0.0
+    for frame, mask in zip(frames, masks, strict=True):
+        low, high, accepted = (
+            float(frame.columns[name][mask].sum()) for name in ("rounds_min", "rounds_max", "accepted")
+        )
+        if low > 0:
+            total += (math.log1p(accepted / low) - math.log1p(accepted / high)) / 2
+    return total
+
+
+def _side(estimate: Estimate, index: int) -> Sided:
+    return (estimate.baseline, estimate.candidate)[index]
+
+
+def _product(parts: Sequence[tuple[Sided, int]]) -> Sided:
+    def times(values: Sequence[tuple[float | None, int]]) -> float | None:
+        if any(value is None or value <= 0 for value, _ in values):
+            return None
+        return math.prod((value or 0.0) ** power for value, power in values)
+
+    return Sided(
+        times([(side.figure, power) for side, power in parts]),
+        times([(side.standardized, power) for side, power in parts]),
+        units=min(side.units for side, _ in parts),
+        strata=min(side.strata for side, _ in parts),
+        nights=min(side.nights for side, _ in parts),
+    )
