@@ -10,6 +10,7 @@ import pytest
 from tests.transforms.marts import House, only
 
 INF = math.inf
+MS = 1_000_000
 
 
 def histogram(le: list[float], n: list[int]) -> dict[str, Any]:
@@ -113,16 +114,19 @@ def test_round_time_is_per_step_and_not_per_token() -> None:
 
 def test_iterations_with_prefill_are_kept_apart() -> None:
     bucket = math.floor(math.log(10e6) / math.log(1.02))
+    decode = {"n": 10, "generation_requests": 60, "elapsed_n": 10, "elapsed_sum": 100 * MS, "elapsed_max": 12 * MS}
+    prefill = {"prefill": True, "n": 2, "elapsed_n": 2, "elapsed_sum": 300 * MS, "elapsed_max": 200 * MS}
     house = House().put(
         "cells_iterations",
-        {"n": 10, "elapsed_sum": 100_000_000, "elapsed_max": 12_000_000, "elapsed": {bucket: 10}},
-        {"prefill": True, "n": 2, "elapsed_sum": 300_000_000, "elapsed_max": 200_000_000, "elapsed": {999: 2}},
-        {"load": 0, "prefill": True, "n": 1, "elapsed_sum": 50_000_000, "elapsed_max": 50_000_000, "elapsed": {900: 1}},
+        {**decode, "elapsed": {bucket: 10}},
+        {**prefill, "generation_requests": 12, "elapsed": {999: 2}},
+        {**prefill, "load": 0, "generation_requests": 0, "elapsed": {900: 2}},
+        {"load": 0, "n": 5, "generation_requests": 0, "elapsed_n": 5, "elapsed_sum": 100 * MS, "elapsed": {100: 5}},
     )
     idle, busy = house.mart("round_time")
     assert only(busy, "load_band", "n", "round_time_ms", "longest_ms", "prefill_share") == ("5-8", 10, 10.0, 12.0, 0.75)
     assert busy["p50"] == pytest.approx(10.0, rel=0.02)
-    assert only(idle, "load_band", "n", "round_time_ms", "p50", "prefill_share") == ("0", 0, None, None, 1.0)
+    assert only(idle, "load_band", "n", "round_time_ms", "p50", "prefill_share") == ("0", 0, None, None, 0.75)
 
 
 def test_shares_of_load_add_up_within_an_origin() -> None:

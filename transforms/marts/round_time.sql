@@ -31,7 +31,8 @@ WITH stepped AS (
 ),
 
 iterated AS (
-    SELECT *, load_band(load) AS load_band FROM cells_iterations
+    SELECT *, load_band(load) AS load_band, NOT prefill AND generation_requests > 0 AS decoding
+    FROM cells_iterations
 ),
 
 iteration_means AS (
@@ -40,9 +41,9 @@ iteration_means AS (
         deployment,
         origin,
         load_band,
-        coalesce(sum(n) FILTER (NOT prefill), 0) AS n,
-        ratio(sum(elapsed_sum) FILTER (NOT prefill), sum(n) FILTER (NOT prefill)) / 1e6 AS round_time_ms,
-        max(elapsed_max) FILTER (NOT prefill) / 1e6 AS longest_ms,
+        coalesce(sum(n) FILTER (decoding), 0) AS n,
+        ratio(sum(elapsed_sum) FILTER (decoding), sum(elapsed_n) FILTER (decoding)) / 1e6 AS round_time_ms,
+        max(elapsed_max) FILTER (decoding) / 1e6 AS longest_ms,
         ratio(coalesce(sum(elapsed_sum) FILTER (prefill), 0), sum(elapsed_sum)) AS prefill_share
     FROM iterated
     GROUP BY ALL
@@ -51,7 +52,7 @@ iteration_means AS (
 iteration_entries AS (
     SELECT date, deployment, origin, load_band, unnest(map_entries(elapsed)) AS entry
     FROM iterated
-    WHERE NOT prefill
+    WHERE decoding
 ),
 
 iteration_buckets AS (
