@@ -107,7 +107,7 @@ class _Batch:
         marked = marked or held.stamp is not None
         if marked and not context.settled and _unfinished(held):
             # It may still grow. The cut is told at once; the scrape is read again when there is more of it.
-            self.sink.reject(position, held.offset, CUT_REASON, _last_line(held.text))
+            self.sink.reject(position, held.offset, CUT_REASON, held.raw[held.last_line :])
             return Progress(held.offset, {"marked": marked})
         self._add(position, held, marked=marked)
         return Progress(end, {"marked": marked})
@@ -121,26 +121,24 @@ class _Batch:
             time = _microseconds(piece.stamp)
             reason = STAMP_REASON if time is None else None
         elif marked:
-            if not piece.text.strip():
+            if piece.blank:
                 return
             reason = UNTIMED_REASON
-        if reason is None and not piece.text.strip():
+        if reason is None and piece.blank:
             reason = EMPTY_REASON
         if reason is not None:
-            self.sink.reject(position, piece.offset, reason, piece.stamp or piece.text[:200])
+            self.sink.reject(position, piece.offset, reason, piece.stamp or piece.raw[:200])
             return
         if time is None and (named := self.contexts[position].named_at) is not None:
             time = _since_epoch(named)
-        body, cut = piece.text, _unfinished(piece)
-        body_offset = piece.end - len(body)
+        raw, stop, cut = piece.raw, len(piece.raw), _unfinished(piece)
         if cut:
-            last = _last_line(body)
-            body = body[: len(body) - len(last)]
-            self.sink.reject(position, body_offset + len(body), CUT_REASON, last)
-        elif not body.endswith(b"\n"):
-            body += b"\n"  # the end mark, which needs no newline
-        self.scrapes.append(Scrape(position, piece.offset, body_offset, body, time, _server(piece), cut))
-        self.scrape_bytes += len(body)
+            stop = piece.last_line
+            self.sink.reject(position, piece.offset + stop, CUT_REASON, raw[stop:])
+        elif not raw.endswith(b"\n"):
+            raw, stop = raw + b"\n", stop + 1  # behind the end mark, which needs no newline
+        self.scrapes.append(Scrape(position, piece.offset, raw, piece.start, stop, time, _server(piece), cut))
+        self.scrape_bytes += len(raw)
         if self.scrape_bytes >= SCAN_BYTES:
             self._scan()
 
@@ -162,7 +160,7 @@ class _Batch:
             else:
                 reason = ALIEN_REASON if reading.bad_lines else EMPTY_REASON
             if reading.bad_lines or not scrape.cut:  # a scrape cut in its first line is told already
-                self.sink.reject(scrape.position, scrape.offset, reason, scrape.body[:200])
+                self.sink.reject(scrape.position, scrape.offset, reason, scrape.head)
             return
         for offset, why, line in reading.bad_lines[:SHOWN_LINES]:
             self.sink.reject(scrape.position, offset, f"the line is no sample, {why}: its value was not used", line)
@@ -171,7 +169,7 @@ class _Batch:
             self.sink.reject(scrape.position, rest[0][0], reason, rest[0][2], len(rest))
         early = not scrape.cut and self._ends_early(reading)
         if early:
-            self.sink.reject(scrape.position, scrape.offset, ENDLESS_REASON, _last_line(scrape.body[:-1]))
+            self.sink.reject(scrape.position, scrape.offset, ENDLESS_REASON, scrape.last_line)
         cut = scrape.cut or early
         if not cut:
             self.before = reading
@@ -187,22 +185,22 @@ class _Batch:
             torn=cut and reading.ends_with_vllm,
         )
         if not told and not cut and not reading.bad_lines:
-            self.sink.reject(scrape.position, scrape.offset, FOREIGN_REASON, scrape.body[:200])
+            self.sink.reject(scrape.position, scrape.offset, FOREIGN_REASON, scrape.head)
 
     def _ends_early(self, reading: Reading) -> bool:
         """Whether a scrape was cut between two lines, as far as it can be told from what it holds."""
-        body = reading.scrape.body
-        if body[-16:].rstrip().endswith(_END_MARK):
+        scrape = reading.scrape
+        if scrape.raw[max(scrape.start, scrape.stop - 16) : scrape.stop].rstrip().endswith(_END_MARK):
             return False
         codes = reading.codes.tobytes()
         shape = self.shapes.get(codes)
         if shape is None:
             series = [self.vocabulary.series[code] for code in reading.codes]
-            shape = self.shapes[codes] = _Shape(_is_openmetrics(body), ends_open(series))
+            shape = self.shapes[codes] = _Shape(_is_openmetrics(scrape), ends_open(series))
         return (
             shape.openmetrics
             or (shape.open_end and reading.ends_with_vllm)
-            or _last_line(body[:-1]).startswith(b"# HELP")
+            or scrape.last_line.startswith(b"# HELP")
             or (self.before is not None and _is_start_of(reading, self.before))
         )
 
@@ -224,19 +222,15 @@ class _Batch:
 
 def _server(piece: Piece) -> str | None:
     """Where ``specledger scrape`` says that it took the scrape from, as host and port."""
-    if piece.stamp is None or not piece.text.startswith(SERVER_MARK):
+    if piece.stamp is None or not piece.raw.startswith(SERVER_MARK, piece.start):
         return None
-    url = piece.text[len(SERVER_MARK) :].partition(b"\n")[0].decode("utf-8", "replace").strip()
-    return url.partition("://")[2].partition("/")[0] or None
+    line = piece.raw[piece.start + len(SERVER_MARK) : piece.raw.find(b"\n", piece.start)]
+    return line.decode("utf-8", "replace").strip().partition("://")[2].partition("/")[0] or None
 
 
 def _unfinished(piece: Piece) -> bool:
-    last = _last_line(piece.text).strip()
-    return bool(last and last != _END_MARK) or (piece.stamp is not None and not piece.text)
-
-
-def _last_line(text: bytes) -> bytes:
-    return text[text.rfind(b"\n") + 1 :]
+    last = piece.raw[piece.last_line :].strip()
+    return bool(last and last != _END_MARK) or (piece.stamp is not None and not piece.raw.endswith(b"\n") and not last)
 
 
 def _is_start_of(reading: Reading, before: Reading) -> bool:
@@ -250,9 +244,9 @@ def _is_start_of(reading: Reading, before: Reading) -> bool:
     )
 
 
-def _is_openmetrics(body: bytes) -> bool:
+def _is_openmetrics(scrape: Scrape) -> bool:
     """Whether counter families are named without the suffix that their samples have, which only OpenMetrics does."""
-    found = _COUNTER_FAMILY.search(body)
+    found = _COUNTER_FAMILY.search(scrape.raw, scrape.start, scrape.stop)
     if found is None:
         return False
     family, sample = (name.replace(b":", b"_") for name in found.groups())

@@ -53,20 +53,29 @@ class Vocabulary(Numbering):
 
 @dataclass(slots=True)
 class Scrape:
-    """One scrape to take apart: complete lines only, each with its newline."""
+    """One scrape to take apart: the complete lines between ``start`` and ``stop`` of its text."""
 
     position: int
     """Which input it is from."""
     offset: int
-    """Where it begins in the decompressed input."""
-    body_offset: int
-    """Where its lines begin."""
-    body: bytes
+    """Where its text begins in the decompressed input."""
+    raw: bytes
+    start: int
+    stop: int
     time: int | None = None
     """Unix microseconds; None where only the samples may tell."""
     server: str | None = None
     """Where the input says it was scraped from."""
     cut: bool = False
+
+    @property
+    def last_line(self) -> bytes:
+        return self.raw[max(self.start, self.raw.rfind(b"\n", self.start, self.stop - 1) + 1) : self.stop]
+
+    @property
+    def head(self) -> bytes:
+        """The first bytes of its lines."""
+        return self.raw[self.start : min(self.stop, self.start + 200)]
 
 
 @dataclass(slots=True)
@@ -90,14 +99,14 @@ class Reading:
 
 def scan(scrapes: Sequence[Scrape], vocabulary: Vocabulary) -> list[Reading]:
     """Take the scrapes apart; one reading for each."""
-    text = b"".join(scrape.body for scrape in scrapes)
+    text = b"".join(memoryview(scrape.raw)[scrape.start : scrape.stop] for scrape in scrapes)
     start, blank, end, comments = _lines(text)
     codes = np.where(blank < end, _codes(text, start, blank, vocabulary), ALONE).astype(np.int32)
     values = np.full(len(codes), np.nan)
     split = np.flatnonzero(codes >= 0)
     values[split], failed = _values(text, blank[split] + 1, end[split])
 
-    bounds = np.cumsum([0, *(len(scrape.body) for scrape in scrapes)])
+    bounds = np.cumsum([0, *(scrape.stop - scrape.start for scrape in scrapes)])
     alone: dict[int, list[tuple[int, str, bytes]]] = {}
     stamps: dict[int, float] = {}
     for line in np.concatenate([np.flatnonzero(codes == ALONE), split[failed]]):
@@ -111,7 +120,7 @@ def scan(scrapes: Sequence[Scrape], vocabulary: Vocabulary) -> list[Reading]:
                 raise LineError(f"it is longer than {MAX_LINE} bytes")
             sample = parse_sample(raw)
         except LineError as why:
-            offset = scrapes[owner].body_offset + int(start[line] - bounds[owner])
+            offset = scrapes[owner].offset + scrapes[owner].start + int(start[line] - bounds[owner])
             alone.setdefault(owner, []).append((offset, str(why), raw))
             continue
         codes[line], values[line] = vocabulary.number(sample.series), sample.value

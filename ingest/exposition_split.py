@@ -15,20 +15,35 @@ MARK = b"# scraped_at"
 # Behind a line that was cut, the mark stands inside a line; only a complete one is believed there.
 _WHOLE_MARK = re.compile(rb"# scraped_at[ \t]+[0-9.]+[ \t]*\r?\n")
 _LONGEST_MARK = 64
+_TEXT = re.compile(rb"[^\s]")
 _HEAD_OF_LONG = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One scrape as it stands in the file, from ``offset`` to ``end`` of the decompressed input."""
+    """One scrape as it stands in the file."""
 
     offset: int
+    """Where it begins in the decompressed input."""
     end: int
-    stamp: bytes | None
-    """What follows ``# scraped_at`` on its line; None without such a line."""
-    text: bytes
-    """What comes after that line; only the first bytes of a scrape that is too long."""
+    """Where it ends."""
+    raw: bytes
+    """All of it; only the first bytes of a scrape that is too long."""
+    start: int = 0
+    """Where in ``raw`` its lines begin, behind the line with its time."""
+    stamp: bytes | None = None
+    """What follows ``# scraped_at`` on that line; None without such a line."""
     too_long: bool = False
+
+    @property
+    def blank(self) -> bool:
+        """Whether it has no text."""
+        return not _TEXT.search(self.raw, self.start)
+
+    @property
+    def last_line(self) -> int:
+        """Where in ``raw`` its last line begins, which is empty if the scrape ends with a newline."""
+        return max(self.start, self.raw.rfind(b"\n") + 1)
 
 
 def pieces(stream: BinaryIO, offset: int = 0) -> Iterator[Piece]:
@@ -43,7 +58,7 @@ def pieces(stream: BinaryIO, offset: int = 0) -> Iterator[Piece]:
         begin = 0
         for mark in [*_marks(held, searched), *([] if block else [len(held)])]:
             if long_from is not None:
-                yield Piece(long_from, offset + mark, None, head_of_long, too_long=True)
+                yield Piece(long_from, offset + mark, head_of_long, too_long=True)
                 long_from = None
             elif mark > begin:
                 yield _piece(held[begin:mark], offset + begin)
@@ -63,9 +78,10 @@ def pieces(stream: BinaryIO, offset: int = 0) -> Iterator[Piece]:
 def _piece(raw: bytes, offset: int) -> Piece:
     end = offset + len(raw)
     if not raw.startswith(MARK):
-        return Piece(offset, end, None, raw)
-    line, _, text = raw.partition(b"\n")
-    return Piece(offset, end, line[len(MARK) :].strip(), text)
+        return Piece(offset, end, raw)
+    line = raw.find(b"\n")
+    line = len(raw) if line < 0 else line
+    return Piece(offset, end, raw, min(line + 1, len(raw)), raw[len(MARK) : line].strip())
 
 
 def _marks(held: bytes, start: int) -> Iterator[int]:
