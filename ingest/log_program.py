@@ -136,7 +136,7 @@ class Program:
         kept = np.arange(len(starts))
         at = starts
         values = np.zeros((self._columns, len(starts)), dtype=np.int64)
-        for step in self._steps:
+        for step in self._steps if len(starts) else ():
             if isinstance(step, _Stretch):
                 good = step.read(data, at, values)
                 at = at + step.length

@@ -29,8 +29,8 @@ _BY_FORM = (
 )
 _MOST_PROGRAMS = 64
 """A log with more forms than this at a time is read line by line beyond them."""
-_FEW = 4
-"""So few lines of a form are read faster one by one."""
+FEW = 24
+"""So few lines are read faster one by one."""
 _CACHED = 4_096
 _PARAMETERS, _LENGTH_LIMIT = b"params: SamplingParams(", b"max_tokens="
 _NEWLINE = ord("\n")
@@ -114,7 +114,7 @@ class Scanner:
             if before:
                 remaining = _run(program, lines, remaining, singles, harvest)
             used.append((before - len(remaining), program))
-        while len(remaining) >= _FEW and len(used) < 2 * _MOST_PROGRAMS:
+        while len(remaining) >= FEW and len(used) < 2 * _MOST_PROGRAMS:
             line, offset = lines.text(int(remaining[0])), lines.offset(int(remaining[0]))
             remaining = remaining[1:]
             learnt = _program_for(line, *singles.read(line, offset))
