@@ -105,15 +105,13 @@ def number(value: float | None, digits: int = 4) -> str:
     """A figure with about that many significant digits, thousands separated, no exponent below 10¹⁵."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
-    if (value == int(value) and abs(value) >= 1000) or value == 0:
-        return _minus(f"{value:,.0f}")
     if abs(value) >= 1e15:
         return _minus(f"{value:.2e}")
+    whole = value == int(value)
+    if value == 0 or (whole and (isinstance(value, int) or abs(value) >= 1000)):
+        return _minus(f"{value:,.0f}")
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{min(places, 6)}f}"
-    if "." in text and value == int(value):
-        text = text.split(".", maxsplit=1)[0]
-    return _minus(text)
+    return _minus(f"{value:,.{min(places, 6)}f}")
 
 
 def figure(value: float | None, units: str | None = None, measure: str | None = None) -> str:

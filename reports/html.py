@@ -11,26 +11,20 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from . import format as form
-from . import tables, wording
+from . import pictures, tables, wording
 from .charts import CHARTS, Chart, Rows
 from .charts.palette import css_variables
 from .glossary import glossary
 from .model import GATE_NAMES, GateResult, Report
 
-if TYPE_CHECKING:
-    import altair as alt
-
 TEMPLATES = Path(__file__).parent / "templates"
-VEGA_LITE = "6.4"
-"""Version of Vega-Lite that both Altair's charts and the embedded bundle speak."""
 MOST_CARDS = 12
 """Gates that get a card of their own at the top; the table has them all."""
 GATE_TITLES = {
@@ -80,7 +74,7 @@ def render(report: Report) -> str:
     """The HTML page of a report."""
     figures = {name: figure(chart, report) for name, chart in CHARTS.items()}
     drawn = any(shown.spec for shown in figures.values())
-    bundle = Markup(vega_bundle()) if drawn else None  # noqa: S704
+    bundle = Markup(pictures.vega_bundle()) if drawn else None  # noqa: S704
     script = Markup(_asset("report.js"))  # noqa: S704
     attention = [gate for gate in tables.by_urgency(report.gates) if _needs_a_look(gate)]
     template = _environment().get_template("report.html.j2")
@@ -113,13 +107,35 @@ def render(report: Report) -> str:
     )
 
 
+def chart_page(chart: Chart, rows: Rows, *, dark: bool = False) -> str:
+    """One chart as a page of its own."""
+    shown = _figure(chart, rows)
+    bundle, script = Markup(pictures.vega_bundle()), Markup(_asset("report.js"))  # noqa: S704
+    return (
+        _environment()
+        .get_template("chart.html.j2")
+        .render(
+            name=chart.name,
+            figures={chart.name: shown},
+            glossary={},
+            theme="dark" if dark else "light",
+            policy=_policy([bundle, script]),
+            style=Markup(_style()),  # noqa: S704
+            bundle=bundle,
+            script=script,
+        )
+    )
+
+
 def figure(chart: Chart, report: Report) -> Figure:
     """A chart with its data, its text alternative, a picture for readers without scripts, and its table."""
-    measures = tuple(dict.fromkeys(shown.measure for shown in chart.columns if shown.measure))
     rows = chart.rows(report)
-    if not rows:
-        return Figure(chart.title, chart.reading, chart.missing, measures)
-    spec = specification(chart, rows)
+    return _figure(chart, rows) if rows else Figure(chart.title, chart.reading, chart.missing, ())
+
+
+def _figure(chart: Chart, rows: Rows) -> Figure:
+    measures = tuple(dict.fromkeys(shown.measure for shown in chart.columns if shown.measure))
+    spec = pictures.specification(chart, rows)
     return Figure(
         chart.title,
         chart.reading,
@@ -127,27 +143,9 @@ def figure(chart: Chart, report: Report) -> Figure:
         measures,
         basis(rows),
         embedded_json(spec),
-        Markup(picture(spec)),  # noqa: S704
+        Markup(pictures.svg_text(spec)),  # noqa: S704
         tables.chart_table(chart, rows),
     )
-
-
-def specification(chart: Chart, rows: Rows) -> dict[str, Any]:
-    """The Vega-Lite specification of a chart, with its text alternative as description."""
-    drawn: alt.LayerChart = chart.draw(rows).properties(description=alternative(chart, rows))
-    specified: dict[str, Any] = drawn.to_dict()
-    return specified
-
-
-def alternative(chart: Chart, rows: Rows) -> str:
-    """A chart in words: every point of every series."""
-    series: dict[str, list[str]] = {}
-    for row in rows:
-        name = str(row[chart.series]) if chart.series else ""
-        point = [str(row[field]) for field in dict.fromkeys(("load_band", chart.point)) if field in row]
-        series.setdefault(name, []).append(f"{' '.join(point)} {form.number(row[chart.value], 3)}")
-    told = [f"{name + ': ' if name else ''}{', '.join(points[:40])}" for name, points in series.items()]
-    return f"{chart.title}. {'; '.join(told)}."
 
 
 def basis(rows: Rows) -> str:
@@ -163,24 +161,6 @@ def basis(rows: Rows) -> str:
             told.append(", ".join(f"{side} {form.plural(n, field[:-1])}" for side, n in totals.items()))
             break
     return f"{': '.join(told)}." if told else ""
-
-
-def picture(spec: dict[str, Any]) -> str:
-    """The chart as SVG text in the page's own colours, for readers without scripts."""
-    import vl_convert
-
-    still = {**spec, "width": 480} if spec.get("width") == "container" else spec
-    svg: str = vl_convert.vegalite_to_svg(still, vl_version=VEGA_LITE)
-    return svg
-
-
-@cache
-def vega_bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script."""
-    import vl_convert
-
-    bundle: str = vl_convert.javascript_bundle(None, vl_version=VEGA_LITE)
-    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def embedded_json(value: Any) -> Markup:

@@ -15,21 +15,23 @@
     }
   };
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : systemDark.matches);
-  const nameTheme = () => { themeButton.textContent = isDark() ? "Light" : "Dark"; };
-  const chosen = stored();
-  if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
-  themeButton.hidden = false;
-  themeButton.addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    stored(root.dataset.theme);
+  if (themeButton) {
+    const nameTheme = () => { themeButton.textContent = isDark() ? "Light" : "Dark"; };
+    const chosen = stored();
+    if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
+    themeButton.hidden = false;
+    themeButton.addEventListener("click", () => {
+      root.dataset.theme = isDark() ? "light" : "dark";
+      stored(root.dataset.theme);
+      nameTheme();
+    });
+    systemDark.addEventListener("change", nameTheme);
     nameTheme();
-  });
-  systemDark.addEventListener("change", nameTheme);
-  nameTheme();
+  }
 
   // Definitions on demand; without a popover the link leads to the same text further down.
   const popover = document.getElementById("popover");
-  if (popover.showPopover) {
+  if (popover && popover.showPopover) {
     for (const link of all("a.definition")) {
       link.setAttribute("aria-haspopup", "true");
       link.addEventListener("click", (event) => {

@@ -1,0 +1,86 @@
+"""Charts as Vega-Lite specifications and as pictures."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from . import format as form
+from .charts import Chart, Rows
+from .charts.palette import PALETTE, resolved
+
+if TYPE_CHECKING:
+    import altair as alt
+
+VEGA_LITE = "6.4"
+"""Version of Vega-Lite that both Altair's charts and the embedded bundle speak."""
+STILL_WIDTH = 480
+"""Pixels of a chart in the page for readers without scripts, whose width is not known."""
+MOST_POINTS = 40
+"""Points of a series that a text alternative reads out."""
+
+
+def specification(chart: Chart, rows: Rows) -> dict[str, Any]:
+    """The Vega-Lite specification of a chart, with its text alternative as description."""
+    drawn: alt.LayerChart = chart.draw(rows).properties(description=alternative(chart, rows))
+    specified: dict[str, Any] = drawn.to_dict()
+    return specified
+
+
+def alternative(chart: Chart, rows: Rows) -> str:
+    """A chart in words: every point of every series."""
+    series: dict[str, list[str]] = {}
+    for row in rows:
+        name = str(row[chart.series]) if chart.series else ""
+        point = [str(row[field]) for field in dict.fromkeys(("load_band", chart.point)) if field in row]
+        series.setdefault(name, []).append(f"{' '.join(point)} {form.number(row[chart.value], 3)}")
+    told = [f"{name + ': ' if name else ''}{form.listed(points, most=MOST_POINTS)}" for name, points in series.items()]
+    return f"{chart.title}. {'; '.join(told)}."
+
+
+def titled(chart: Chart, rows: Rows, *, dark: bool = False) -> dict[str, Any]:
+    """The specification of a picture that stands alone: title, colours by value, a width of its own."""
+    spec = resolved(specification(chart, rows), dark=dark)
+    spec["title"] = {
+        "text": chart.title,
+        "subtitle": chart.reading,
+        "anchor": "start",
+        "frame": "bounds",
+        "offset": 12,
+        "color": PALETTE["ink"][dark],
+        "subtitleColor": PALETTE["muted"][dark],
+        "fontSize": 15,
+        "subtitleFontSize": 12,
+    }
+    return spec
+
+
+def svg(spec: dict[str, Any]) -> bytes:
+    """The specification as SVG."""
+    return svg_text(spec).encode()
+
+
+def png(spec: dict[str, Any], scale: float = 2) -> bytes:
+    """The specification as PNG, with that many pixels per unit."""
+    import vl_convert
+
+    picture: bytes = vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=scale)
+    return picture
+
+
+def svg_text(spec: dict[str, Any]) -> str:
+    """The specification as SVG text; colours that are CSS variables stay variables."""
+    import vl_convert
+
+    still = {**spec, "width": STILL_WIDTH} if spec.get("width") == "container" else spec
+    text: str = vl_convert.vegalite_to_svg(still, vl_version=VEGA_LITE)
+    return text
+
+
+@cache
+def vega_bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that can stand inside a page."""
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")

@@ -1,0 +1,46 @@
+"""Writes a report in every form: HTML, Markdown, JUnit XML and JSON, each file whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from ..schemas.errors import SpecledgerError
+from . import html, junit, markdown, model
+from .model import Report
+
+WRITERS: tuple[tuple[str, Callable[[Report], str]], ...] = (
+    ("report.html", html.render),
+    ("report.md", markdown.render),
+    ("junit.xml", junit.render),
+    ("report.json", model.to_json),
+)
+"""File name and writer. report.json comes last: where it is new, the others are new too."""
+
+
+def write_all(report: Report, out_dir: Path) -> tuple[Path, ...]:
+    """Write every form of a report into a folder and return the paths, in the order of ``WRITERS``.
+
+    SpecledgerError if a file cannot be written.
+    """
+    texts = [(out_dir / name, write(report)) for name, write in WRITERS]
+    for target, text in texts:
+        publish(target, text.encode())
+    return tuple(target for target, _ in texts)
+
+
+def publish(target: Path, content: bytes) -> None:
+    """Write a file beside its place and move it there in one step."""
+    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            aside.write_bytes(content)
+            aside.replace(target)
+        finally:
+            aside.unlink(missing_ok=True)
+    except OSError as error:
+        reason = error.strerror or os.strerror(error.errno or 0)
+        raise SpecledgerError(f"Cannot write {target}: {reason}; choose another place with --out.") from error
