@@ -120,28 +120,28 @@ class GateResult:
     verdict: Verdict
     severity: Severity
     required: bool
-    baseline: float | None
-    candidate: float | None
+    baseline: float | None = None
+    candidate: float | None = None
     """At the baseline's weights where the figure is a ratio or quantile over strata."""
-    change: float | None
+    change: float | None = None
     """Relative to the baseline; candidate - baseline for kind difference; None for kind limit."""
-    interval: tuple[float, float | None] | None
+    interval: tuple[float, float | None] | None = None
     """95 % interval of the change; of the candidate's figure for kind limit; an upper end of None is unbounded."""
-    tolerance: float | None
+    tolerance: float | None = None
     """Largest change (or limit) that is accepted; its sign is that of the bad side."""
-    kind: ToleranceKind
-    detectable: float | None
+    kind: ToleranceKind = "relative"
+    detectable: float | None = None
     """Smallest true change, as a magnitude, that this much data would show four times in five."""
-    common_share: float | None
-    n_baseline: int
-    n_candidate: int
-    unit: str | None
+    common_share: float | None = None
+    n_baseline: int = 0
+    n_candidate: int = 0
+    unit: str | None = None
     """hour, block, request or interval; what n counts."""
-    night_variance: Literal["estimated", "not_estimated"] | None
-    origin: str | None
-    method: str | None
-    """How the interval was made: ratio, quantile, bucket share, difference, maximum, exact, identity."""
-    reason: str
+    night_variance: Literal["estimated", "not_estimated"] | None = None
+    origin: str | None = None
+    method: str | None = None
+    """How the interval was made: ratio, difference, quantile, buckets, bucket share, product, maximum, exact."""
+    reason: str = ""
     """One sentence: why this verdict."""
     reason_code: str | None = None
     """Machine-readable reason where one is defined: multiplicity, implausible, few_units, common_share, …"""
