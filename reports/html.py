@@ -93,7 +93,6 @@ def render(report: Report) -> str:
         attention=list(zip(attention[:MOST_CARDS], _new_advice(attention), strict=False)),
         more_attention=max(0, len(attention) - MOST_CARDS),
         figures=figures,
-        pressure=("load_mix",),
         glossary=glossary(),
         tables={
             "gates": tables.gate_table(report.gates),

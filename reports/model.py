@@ -330,6 +330,38 @@ class PositionFigures:
 
 
 @dataclass(frozen=True)
+class TimePoint:
+    """One stretch of time of one side, all its deployments together."""
+
+    side: SideName
+    start: str
+    """ISO time (UTC) at which the stretch begins."""
+    minutes: int
+    origin: str
+    requests: int | None = None
+    rounds: int | None = None
+    accepted: int | None = None
+    acceptance_length: float | None = None
+    running_mean: float | None = None
+    """Mean number of requests running on an engine."""
+    waiting_max: int | None = None
+    kv_usage_mean: float | None = None
+    kv_usage_max: float | None = None
+    preemptions: int | None = None
+
+
+@dataclass(frozen=True)
+class Restart:
+    """A start of a server inside the time of the report."""
+
+    side: SideName
+    deployment: str
+    at: str
+    """ISO time (UTC)."""
+    vllm_version: str | None = None
+
+
+@dataclass(frozen=True)
 class Night:
     """One measure of one night (deployment and date) of the history."""
 
@@ -365,6 +397,9 @@ class Report:
     bands: tuple[BandFigures, ...] = ()
     quantiles: tuple[QuantileFigures, ...] = ()
     positions: tuple[PositionFigures, ...] = ()
+    timeline: tuple[TimePoint, ...] = ()
+    """Rising in time."""
+    restarts: tuple[Restart, ...] = ()
     history: tuple[Night, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader must know: night-to-night variation not estimated, origin of the figures, …"""

@@ -31,6 +31,8 @@ def alternative(chart: Chart, rows: Rows) -> str:
     """A chart in words: every point of every series."""
     series: dict[str, list[str]] = {}
     for row in rows:
+        if row[chart.value] is None:
+            continue
         name = str(row[chart.series]) if chart.series else ""
         point = [str(row[field]) for field in dict.fromkeys(("load_band", chart.point)) if field in row]
         series.setdefault(name, []).append(f"{' '.join(point)} {form.number(row[chart.value], 3)}")

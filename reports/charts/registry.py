@@ -8,6 +8,7 @@ from .gates import change_rows, changes
 from .grid import gains, grid_rows
 from .latency import quantile_rows, quantiles
 from .load_mix import load_mix, mix_rows
+from .over_time import acceptance_over_time, acceptance_rows, kv_use, point_rows, preemptions
 from .positions import position_rows, predicted_length, survival
 from .round_time import round_time, round_time_rows
 from .split import split_rows, waterfall
@@ -18,6 +19,8 @@ _ORIGIN = Shown("origin", "Origin")
 _ROUND_TIME = Shown("round_time_ms", "Round time", "ms", "round_time_ms")
 _T0 = Shown("t0_ms", "T0", "ms", "t0_ms")
 _STEPS = Shown("steps", "Steps", "count")
+_FROM = Shown("start", "From (UTC)")
+_MINUTES = Shown("minutes", "Minutes", "count")
 
 
 def _quantiles(name: str, measure: str, title: str) -> Chart:
@@ -183,6 +186,64 @@ CHARTS: dict[str, Chart] = {
             ),
             "Load is not known for either side.",
             value="token_share",
+        ),
+        Chart(
+            "acceptance_time",
+            "Acceptance over time",
+            "One point a stretch of time; upright dotted lines are starts of servers.",
+            acceptance_rows,
+            acceptance_over_time,
+            (
+                _SIDE,
+                _FROM,
+                _MINUTES,
+                Shown("acceptance_length", "Acceptance length", "tokens", "acceptance_length"),
+                Shown("rounds", "Rounds", "count"),
+                Shown("running_mean", "Running", "requests"),
+                Shown("deployment", "Restarted"),
+                _ORIGIN,
+            ),
+            "No rounds over time: neither side speculated.",
+            point="start",
+            value="acceptance_length",
+        ),
+        Chart(
+            "kv_use",
+            "KV cache in use",
+            "The points are means over a stretch of time, the line above each reaches to the highest use seen.",
+            point_rows("kv_usage_mean"),
+            kv_use,
+            (
+                _SIDE,
+                _FROM,
+                _MINUTES,
+                Shown("kv_usage_mean", "Mean", "ratio"),
+                Shown("kv_usage_max", "Highest", "ratio", "kv_usage_max"),
+                Shown("waiting_max", "Most waiting", "requests"),
+                Shown("running_mean", "Running", "requests"),
+                _ORIGIN,
+            ),
+            "KV use is in scrapes and in the stats records of server logs; neither side has them.",
+            point="start",
+            value="kv_usage_mean",
+        ),
+        Chart(
+            "preemptions",
+            "Preemptions over time",
+            "Requests that were thrown out of a full KV cache and had to start again.",
+            point_rows("preemptions"),
+            preemptions,
+            (
+                _SIDE,
+                _FROM,
+                _MINUTES,
+                Shown("preemptions", "Preemptions", "count", "per_1k_requests"),
+                Shown("requests", "Requests", "count"),
+                _ORIGIN,
+            ),
+            "Preemptions are only in scrapes: a log that says nothing of them is no evidence of none.",
+            point="start",
+            value="preemptions",
         ),
         Chart(
             "grid",
