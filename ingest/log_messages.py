@@ -23,9 +23,9 @@ STARTUP = ("version", "args", "engine", "kv_tokens", "blocks", "ready")
 
 MARKERS = (
     "KV cache usage",
-    "SpecDecoding metrics",
-    "Speculative metrics",
-    "SpecDecodeWorker stage",
+    "SpecDecoding m",
+    "Speculative m",
+    "SpecDecodeWorker s",
     "Iteration(",
     "Received request",
     "non-default args",
@@ -35,7 +35,7 @@ MARKERS = (
     "KV cache size",
     "GPU blocks",
     "Application startup complete",
-    "Avg prompt throughput",
+    "Avg prompt",
     "bort",
     "reempt",
     "JIT compilation",
@@ -93,8 +93,7 @@ _BARE_PREFIX = re.compile(
     r"(?:\((?P<process>[^()]*pid=\d+[^()]*)\) ?)?"
 )
 RECORD = re.compile(
-    r"SpecDecoding metrics|Speculative metrics|SpecDecodeWorker stage|"
-    r"(?:Engine \d+: |Engines Aggregated: )?Avg prompt thr|"
+    r"SpecDecoding m|Speculative m|SpecDecodeWorker s|(?:Engine \d+: |Engines Aggregated: )?Avg prompt|"
     r"(?:Engine \d+: )?Iteration\(\d+\)|Initializing an? (?:V\d )?LLM engine|non-default args|KV cache size"
 )
 """By what a record is recognised that has no end."""

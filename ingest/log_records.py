@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from .log_text import STAMP_PARTS, TIMESTAMP, Clean, Number, Stamp, stamp_of
+from .log_text import STAMP_PARTS, TIMESTAMP, Clean, Number, Stamp, readable, stamp_of
 
 HEADER = re.compile(
     r"(?<![A-Za-z])(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)[ \t]+"
@@ -22,6 +22,8 @@ HEADER = re.compile(
 PROCESS = re.compile(r"\((?P<name>(?:[^()]|\((?:[^()]|\([^()]*\))*\))*?\bpid=\d+[^()]*)\)\s*$")
 _ENGINE_NAME = re.compile(r"DP(\d{1,6})|EngineCore_(\d{1,6})")
 PROCESS_LENGTH = 400
+_RECOGNISED = 10
+"""Letters of its opening by which a record is recognised that ends there."""
 OUTER_LENGTH = 2_000
 """An outer timestamp stands within so many characters before the record."""
 TEXT_MESSAGE = re.compile(r"(?:Received request|Generated response|Request \S{1,200} details: prompt)")
@@ -51,7 +53,7 @@ _STAGES = re.compile(
 )
 
 _STATS_LABELS = {
-    "prompt throughput": ("prompt_tps", " tokens/s"),  # after the word Avg, by which the record is known
+    "Avg prompt throughput": ("prompt_tps", " tokens/s"),
     "Avg generation throughput": ("generation_tps", " tokens/s"),
     "Running": ("running", " reqs"),
     "Waiting": ("waiting", " reqs"),
@@ -129,7 +131,7 @@ def _json_record(found: Clean) -> Record:
     name = keys.get("vllm_process_name") or keys.get("processName")
     process = None
     if name:
-        process = f"{name} pid={keys['process']}" if keys.get("process", "").isdigit() else name
+        process = readable(f"{name} pid={keys['process']}" if keys.get("process", "").isdigit() else name)
     numbers, marks = _stamp_numbers(found.stamp, "")
     level = keys.get("levelname") or keys.get("level")
     text = found.text.rstrip()
@@ -154,7 +156,7 @@ def _headed_records(found: Clean) -> list[Record]:
                 "",
                 message,
                 (start, start + len(message)),
-                named["name"] if named else None,
+                readable(named["name"]) if named else None,
                 header["level"],
                 numbers,
                 marks,
@@ -196,12 +198,15 @@ def read_numeric(record: Record, found: Clean) -> Record | None:
     lead = _LEAD.match(record.message)
     skipped = lead.end() if lead else 0
     body = record.message[skipped:]
-    found_reader = next((reader for reader in _READERS if body.startswith(reader[0])), None)
-    if found_reader is None:
+    reader = _reader_for(body)
+    if reader is None:
         return None
-    opening, kind, read = found_reader
-    spans, marks = read(body[len(opening) :])
-    start = record.span[0] + skipped + len(opening)
+    opening, kind, read = reader
+    # What opens a stats record is the label of its first figure.
+    skipped += 0 if kind == "stats" else len(opening)
+    body = record.message[skipped:]
+    spans, marks = read(body)
+    start = record.span[0] + skipped
     facts = {name: found.number(start + first, start + last) for name, (first, last) in spans.items()}
     for name in ("engine", "engines"):
         if lead and lead[name] is not None:
@@ -295,8 +300,18 @@ _READERS: tuple[tuple[str, str, Callable[[str], tuple[Spans, Marks]]], ...] = (
     ("SpecDecoding metrics: ", "spec", _spec),
     ("SpecDecodeWorker stage times: ", "stages", _stages),
     ("Speculative metrics: ", "speculative", _speculative),
-    ("Avg ", "stats", _stats),
+    ("Avg prompt throughput: ", "stats", _stats),
 )
+
+
+def _reader_for(body: str) -> tuple[str, str, Callable[[str], tuple[Spans, Marks]]] | None:
+    """Opening, kind and reader of the record that a message is; raises Cut where it ends within its opening."""
+    for reader in _READERS:
+        if body.startswith(reader[0]):
+            return reader
+        if len(body) >= _RECOGNISED and reader[0].startswith(body):
+            raise Cut("A record that ends in its first words")
+    return None
 
 
 def _value(match: re.Match[str], name: str, unit: str | None) -> tuple[int, int]:

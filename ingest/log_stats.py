@@ -94,8 +94,6 @@ class StatsPairing:
         kind = np.array(kinds[1])[kinds[0]]
         partner, held = self._partners(records, kind, upto)
         self._held = [group.take(rows) for group, rows in records.positions(held) if len(rows)]
-        paired = np.zeros(len(records), dtype=np.bool_)
-        paired[partner[partner != MISSING]] = True
         specs = np.flatnonzero((kind == _SPEC) & ~held)
         spec_of = np.full(len(records), MISSING)
         spec_of[partner[specs][partner[specs] != MISSING]] = specs[partner[specs] != MISSING]
@@ -104,8 +102,9 @@ class StatsPairing:
         if len(alone):
             self._note(UNATTRIBUTED_NOTE)
         rows = np.flatnonzero(~held & ((kind != _SPEC) | (partner == MISSING)))
-        frame = _frame(records, kind, rows, spec_of[rows], draft_limits)
-        return frame, int((~held).sum())
+        if not len(rows):
+            return None
+        return _frame(records, kind, rows, spec_of[rows], draft_limits), int((~held).sum())
 
     def _partners(self, records: Records, kind: Integers, upto: ReadTo) -> tuple[Integers, Booleans]:
         """The stats record of each spec record, and which records wait for a partner."""
@@ -207,8 +206,7 @@ def _frame(
         whole("engines", records.integers("engines")[rows], pl.Int32),
         texts("process", process[0][rows], process[1]),
         *(real(name, records.floats(name)[rows]) for name in ("prompt_tps", "generation_tps", "running", "waiting")),
-        real("kv_usage", records.floats("kv_usage")[rows] / 100),
-        real("prefix_hit_rate", records.floats("prefix_hit_rate")[rows] / 100),
+        *(real(name, records.floats(name, percent=True)[rows]) for name in ("kv_usage", "prefix_hit_rate")),
         whole("preemptions", np.where(has_stats, records.integers("preemptions")[rows], MISSING)),
         *(real(name, records.floats(name)[rows]) for name in ("proposal_ms", "scoring_ms", "verification_ms")),
         *_spec_columns(records, specs, draft_limits),

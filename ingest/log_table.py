@@ -95,13 +95,14 @@ class Records:
         ]
         return _joined(pieces)[self._order]
 
-    def floats(self, name: str) -> Floats:
-        """A number; NaN where a record does not have it."""
+    def floats(self, name: str, *, percent: bool = False) -> Floats:
+        """A number, or the ratio that a percentage is; NaN where a record does not have it."""
         pieces = []
         for group in self._groups:
             if name in group.form.names:
                 row = group.form.names.index(name)
-                pieces.append(group.values[row] / 10 ** group.form.decimals[row])
+                # One division, so that 23.2 % is the double nearest to 0.232.
+                pieces.append(group.values[row] / 10 ** (group.form.decimals[row] + 2 * percent))
             else:
                 pieces.append(np.full(len(group), np.nan))
         return np.concatenate(pieces)[self._order] if pieces else np.empty(0)

@@ -262,7 +262,7 @@ class _Reader:
                     texts("process", processes, names),
                     *(whole(name, records.integers(name)) for name in _COUNTS),
                     real("elapsed_ms", records.floats("elapsed_ms")),
-                    real("kv_usage", records.floats("kv_usage") / 100),
+                    real("kv_usage", records.floats("kv_usage", percent=True)),
                     pl.Series("dummy", [bool(mark) for mark in marks]).gather(dummy),
                 ]
             ),

@@ -117,8 +117,8 @@ class Stats:
             "generation_tps": float(self.generation_tps),
             "running": float(self.running),
             "waiting": float(self.waiting),
-            "kv_usage": float(self.kv_usage) / 100,
-            "prefix_hit_rate": None if self.prefix_hit_rate is None else float(self.prefix_hit_rate) / 100,
+            "kv_usage": float(f"{self.kv_usage}e-2"),
+            "prefix_hit_rate": None if self.prefix_hit_rate is None else float(f"{self.prefix_hit_rate}e-2"),
             "preemptions": self.preemptions,
         }
 
@@ -176,7 +176,7 @@ class Iteration:
             "generation_requests": self.generation_requests,
             "generation_tokens": self.generation_tokens,
             "elapsed_ms": float(self.elapsed_ms),
-            "kv_usage": None if self.kv_usage is None else float(self.kv_usage) / 100,
+            "kv_usage": None if self.kv_usage is None else float(f"{self.kv_usage}e-2"),
             "dummy": self.dummy,
         }
 
