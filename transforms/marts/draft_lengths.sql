@@ -13,19 +13,33 @@ totals AS (
         sum(accepted) AS accepted,
         sum(steps) AS steps,
         sum(step_decode_ns) AS step_decode_ns,
-        sum(step_tokens) AS step_tokens
+        sum(step_tokens) AS step_tokens,
+        sum(n) AS n,
+        sum(steps_steps) AS steps_steps,
+        sum(steps_step_decode) AS steps_step_decode,
+        sum(step_decode_decode) AS step_decode_decode
     FROM cells
     GROUP BY ALL
+),
+
+-- Linearised: the squared residuals of decode time about steps x mean step time, over single observations.
+residuals AS (
+    SELECT
+        *,
+        ratio(step_decode_ns, steps) AS step_ns,
+        step_decode_decode - 2 * step_ns * steps_step_decode + step_ns * step_ns * steps_steps AS squares
+    FROM totals
 ),
 
 figures AS (
     SELECT
         *,
         CASE WHEN draft_length = 0 THEN 1 ELSE 1 + ratio(accepted, rounds) END AS acceptance_length,
-        ratio(step_decode_ns, steps) / 1e6 AS round_time_ms,
+        step_ns / 1e6 AS round_time_ms,
+        CASE WHEN n > 1 THEN ratio(sqrt(greatest(squares, 0) * ratio(n, n - 1)), step_decode_ns) END AS round_time_error,
         ratio(step_decode_ns, step_tokens) / 1e6 AS tpot_ms,
         CASE WHEN origin = 'requests' THEN 'measured' ELSE 'derived' END AS evidence
-    FROM totals
+    FROM residuals
 )
 
 SELECT
@@ -37,8 +51,11 @@ SELECT
     CAST(rounds AS BIGINT) AS rounds,
     CAST(accepted AS BIGINT) AS accepted,
     CAST(acceptance_length AS DOUBLE) AS acceptance_length,
+    CAST(n AS BIGINT) AS n,
     CAST(steps AS BIGINT) AS steps,
+    CAST(step_tokens AS BIGINT) AS tokens,
     CAST(round_time_ms AS DOUBLE) AS round_time_ms,
+    CAST(round_time_error AS DOUBLE) AS round_time_error,
     CAST(tpot_ms AS DOUBLE) AS tpot_ms,
     CAST(evidence AS VARCHAR) AS evidence
 FROM figures
