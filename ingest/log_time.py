@@ -30,8 +30,8 @@ _QUARTER = 900
 _WIDEST_ZONE = 15 * 3600
 _CLOCK_SLACK = DAY
 """How far a record may lie after the last change of its file: the zone may not be known."""
-_ORDER_SLACK = 60
-"""Records of several processes are this much out of order at most; a local time further back was repeated."""
+_ORDER_SLACK = 5
+"""Seconds that records of several processes are out of order at most; a local time further back was repeated."""
 UNKNOWN = np.iinfo(np.int64).min
 
 UTC_NOTE = (
@@ -116,8 +116,8 @@ class Clock:
         if self._year is None:
             self._year, self._phase = self._first_year(stamps, int(known[0])), int(phase[0])
         steps = np.diff(phase, prepend=np.int64(self._phase))
-        # The nearest year: a jump of more than half a year is New Year, forwards or (a late record) backwards.
-        turned = self._year + np.cumsum((steps < -_YEAR // 2).astype(np.int64) - (steps > _YEAR // 2))
+        # Back by more than half a year is New Year; forward by all but a day is a late record of the old one.
+        turned = self._year + np.cumsum((steps < -_YEAR // 2).astype(np.int64) - (steps > _YEAR - DAY))
         fixed = known != UNKNOWN
         if not fixed.any():
             return turned
