@@ -19,11 +19,15 @@ PROGRAM = "specledger"
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo.commands:demo", "Run the whole pipeline on bundled real logs, ending in a report."),
     "ingest": ("ingest.commands:ingest", "Read scrapes, logs and client exports into the warehouse."),
-    "scrape": ("ingest.scrape_command:scrape", "Collect /metrics of many servers into files that ingest reads."),
-    "transform": ("transforms.commands:transform", "Compute cells and marts of what changed."),
+    "scrape": ("ingest.scrape_command:scrape", "Collect /metrics of servers into files that ingest reads."),
+    "transform": ("transforms.commands:transform", "Compute cells and marts of what changed since the last run."),
     "check": ("transforms.check_command:check", "Show data quality and reconciliation."),
     "report": ("reports.commands:report", "Compare a candidate with a baseline and judge the gates."),
-    "chart": ("reports.chart_command:chart", "Draw one chart as PNG or SVG."),
+    "chart": ("reports.chart_command:chart", "Draw one chart of a report."),
+    "recommend": (
+        "reports.recommend_command:recommend_command",
+        "Recommend draft lengths by load, with their evidence.",
+    ),
     "estimate": (
         "reports.estimate_command:estimate_command",
         "Estimate what speculation gains from given numbers, no logs needed.",
