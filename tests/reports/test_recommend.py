@@ -37,7 +37,8 @@ def ran(
     marts, band: str, length: int, time: float, effective: float, error: float = 0.001, deployment: str = "d"
 ) -> None:
     steps = 10_000
-    put(marts, "draft_lengths", deployment=deployment, load_band=band, draft_length=length, rounds=steps if length else 0,
+    rounds = steps if length else 0
+    put(marts, "draft_lengths", deployment=deployment, load_band=band, draft_length=length, rounds=rounds,
         accepted=round((effective - 1) * steps), n=50, steps=steps, tokens=round(effective * steps),
         round_time_ms=time, round_time_error=error)  # fmt: skip
     put(marts, "band_totals", deployment=deployment, load_band=band)
