@@ -20,12 +20,8 @@ def render(report: Report) -> str:
     Failed gates, and required ones that could not be decided, are failures; whatever else did not pass is skipped, with
     its reason as message.
     """
-    root = ET.Element("testsuites", name="specledger")
-    suites = [_suite(report, position, name) for position, name in enumerate(GATE_NAMES)]
-    for suite in suites:
-        root.append(suite)
-    for attribute in ("tests", "failures", "errors"):
-        root.set(attribute, str(sum(int(suite.get(attribute, "0")) for suite in suites)))
+    root = ET.Element("testsuites")
+    root.extend(_suite(report, position, name) for position, name in enumerate(GATE_NAMES))
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 

@@ -101,7 +101,7 @@ def preemptions(rows: Rows) -> alt.LayerChart:
 
 def _course(rows: Rows, field: str, title: str, colour: str, form: str, *, from_zero: bool) -> tuple[alt.Chart, ...]:
     side = Side(rows, colour)
-    axis = alt.Axis(format="%") if form.endswith("%") else alt.Axis()
+    axis = alt.Axis(format="%") if form.endswith("%") else alt.Axis(tickMinStep=1) if form == ",d" else alt.Axis()
     base = (
         alt.Chart(ROWS)
         .transform_filter(f"isValid(datum.{field})")

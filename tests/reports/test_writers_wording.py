@@ -1,0 +1,176 @@
+"""The sentence at the top says what the verdicts say, and no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from specledger.reports import wording
+from specledger.reports.format import change, figure, hundredths, interval, listed, number, percent, tolerance
+from specledger.reports.model import Effect, SplitRow
+from tests.sample_reports import band, example, gate, no_data, not_comparable, one_request, report
+
+
+def test_a_failed_measure_is_named_with_its_change_and_what_was_allowed() -> None:
+    assert wording.headline(report(gate())) == "Failed: TPOT +20.0 % (allowed +5 %)."
+
+
+def test_bands_stand_behind_the_overall_figure() -> None:
+    failed = report(gate(), gate(load_band="2-4"), gate(load_band="5-8"))
+    assert wording.headline(failed) == "Failed: TPOT +20.0 % (allowed +5 %), also at load 2-4 and 5-8."
+
+
+def test_a_measure_that_failed_only_at_bands_is_told_with_each_change() -> None:
+    failed = report(gate(verdict="pass"), gate(load_band="2-4"), gate(load_band="5-8", change=0.3))
+    assert wording.headline(failed) == "Failed: TPOT at load 2-4 (+20.0 %) and 5-8 (+30.0 %) (allowed +5 %)."
+
+
+def test_correctness_comes_first_and_in_the_words_of_its_gate() -> None:
+    dead = gate(
+        "acceptance_length",
+        gate="correctness",
+        kind="limit",
+        change=None,
+        interval=None,
+        reason="No draft token was accepted in 20,016 rounds.",
+    )
+    assert wording.headline(report(gate(), dead)) == (
+        "Failed: acceptance length: No draft token was accepted in 20,016 rounds; TPOT +20.0 % (allowed +5 %)."
+    )
+
+
+def test_measures_beyond_the_third_are_counted() -> None:
+    names = ("tpot_ms", "ttft_ms_p95", "e2e_ms_p95", "round_time_ms", "output_tps")
+    assert wording.headline(report(*(gate(name) for name in names))).endswith("; 2 more measures.")
+
+
+def test_a_change_that_is_traffic_mix_is_told_as_such_where_nothing_failed() -> None:
+    shifted = report(
+        gate("acceptance_length", "pass", change=0.012, interval=(0.0, 0.02), gate="capacity"),
+        verdict="pass",
+        effects=(Effect("acceptance_length", 0.0116, -0.1933, -0.1817, 0.98, "requests", 4),),
+    )
+    assert wording.headline(shifted) == (
+        "No gate failed: 1 of 1 gate passed; acceptance length −18.2 % in all, "
+        "−19.3 % from another traffic mix and +1.2 % within like traffic."
+    )
+
+
+def test_a_report_without_data_says_why() -> None:
+    assert wording.headline(no_data()) == ("Nothing to judge: The candidate deployment = 'typo' selects no data.")
+
+
+def test_sides_that_cannot_be_compared_are_not_judged() -> None:
+    assert wording.headline(not_comparable()).startswith("Not comparable: Only 12 %")
+
+
+def test_one_request_is_undecided() -> None:
+    assert wording.headline(one_request()) == (
+        "Undecided: the data cannot tell for 1 of 1 gate, and none failed: TPOT."
+    )
+
+
+def test_speculation_pays_only_where_the_whole_interval_lies_above_one() -> None:
+    bands = (
+        band("1", 1.5, (1.4, 1.6)),
+        band("2-4", 1.02, (0.97, 1.07)),
+        band("5-8", 0.8, (0.7, 0.9)),
+        band("all", 1.2, (1.1, 1.3)),
+    )
+    assert wording.benefit(report(bands=bands)) == (
+        "Speculation pays at load 1 (1.50×), costs at load 5-8 (0.80×) and is undecided at load 2-4 (1.02×); "
+        "the pooled 1.20× hides this."
+    )
+
+
+def test_without_an_interval_no_direction_is_claimed() -> None:
+    sentence = wording.benefit(report(bands=(band("1", 3.0, None),)))
+    assert sentence == "Speculation is undecided at load 1 (3.00×)."
+
+
+def test_a_band_where_no_acceptance_could_pay_is_named() -> None:
+    sentence = wording.benefit(report(bands=(band("5-8", 0.5, (0.4, 0.6), beyond_reach=True),)))
+    assert sentence is not None
+    assert sentence.endswith("; at load 5-8 not even full acceptance could pay.")
+
+
+def test_there_is_no_benefit_without_speculation() -> None:
+    assert wording.benefit(report(bands=(band("1", 1.0, (0.9, 1.1), rounds=0),))) is None
+
+
+def test_the_split_names_its_terms_largest_first() -> None:
+    row = SplitRow(None, 0.1141, 0.0078, 0.0901, 0.0, -0.0004, 0.0166, "requests", 1.0, "acceptance")
+    assert wording.split(report(split=(row,))) == (
+        "The whole change of ln TPOT × 100 is +11.4: acceptance +9.0, traffic mix +1.7 and round time +0.8."
+    )
+
+
+def test_a_split_of_hardly_any_change_is_left_out() -> None:
+    row = SplitRow(None, 0.001, 0.05, -0.049, 0.0, 0.0, 0.0, "requests", 1.0, "round_time")
+    assert wording.split(report(split=(row,))) is None
+
+
+def test_the_grid_says_less_than_the_product_only_where_its_interval_does() -> None:
+    assert (wording.grid(example()) or "").endswith(
+        "interaction 0.843 (0.820 to 0.866), less than the product of the two."
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (float("nan"), "–"),
+        (0, "0"),
+        (0.0, "0"),
+        (7, "7"),
+        (7.0, "7.000"),
+        (1234567, "1,234,567"),
+        (1234.5678, "1,235"),
+        (0.00012345, "0.000123"),
+        (-12.345, "−12.35"),
+    ],
+)
+def test_numbers_have_about_four_digits(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "signed", "text"),
+    [(0.0999, True, "+10.0 %"), (-0.003, True, "−0.30 %"), (0.5, False, "50.0 %"), (None, False, "–")],
+)
+def test_shares_are_percent(value: float | None, signed: bool, text: str) -> None:
+    assert percent(value, signed=signed) == text
+
+
+def test_a_factor_is_no_share() -> None:
+    assert figure(1.875, "ratio", "speedup") == "1.88×"
+
+
+def test_a_length_is_not_shown_as_a_share_where_its_limit_is_one() -> None:
+    assert figure(2.76, "ratio", "acceptance_length") == "2.760 tokens"
+
+
+def test_differences_of_shares_are_points() -> None:
+    judged = gate(
+        "mmlu/acc", kind="difference", units="ratio", change=-0.003, interval=(-0.013, 0.007), tolerance=-0.01
+    )
+    assert (change(judged), interval(judged), tolerance(judged)) == ("−0.3 points", "−1.3 to +0.7 points", "−1 points")
+
+
+def test_an_interval_without_an_upper_end_says_so() -> None:
+    assert interval(gate(interval=(0.1, None))) == "+10.0 % or more"
+
+
+def test_a_limit_has_no_change() -> None:
+    judged = gate("kv_usage_max", kind="limit", units="ratio", change=None, interval=None, tolerance=0.98)
+    assert (change(judged), tolerance(judged)) == ("", "98 %")
+
+
+def test_a_term_that_rounds_to_nothing_has_no_sign() -> None:
+    assert [hundredths(value) for value in (-0.0002, 0.0, 0.0166)] == ["0.0", "0.0", "+1.7"]
+
+
+def test_long_lists_are_cut_and_counted() -> None:
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+    assert listed(list("abcdefgh"), most=3) == "a, b, c and 5 more"
