@@ -15,7 +15,8 @@ ARGS = (
     "'api_key': ['s3cret'], 'served_model_name': ['tiny', 'alias'], 'max_model_len': 8192, 'max_num_seqs': 256, "
     "'block_size': 32, 'chat_template': 'be {{ nice }}', 'otlp_traces_endpoint': 'http://me:pw@host/v1', "
     "'speculative_config': {'method': 'eagle', 'model': 'org/head', 'num_speculative_tokens': 3, "
-    "'quantization': 'fp8', 'rejection_sample_method': 'probabilistic', 'num_speculative_tokens_per_batch_size': [[1, 8, 3], [9, 64, 1]]}}\n"
+    "'quantization': 'fp8', 'rejection_sample_method': 'probabilistic', "
+    "'num_speculative_tokens_per_batch_size': [[1, 8, 3], [9, 64, 1]]}}\n"
 )
 ENGINE = (
     "(EngineCore_DP0 pid=77) INFO 09-14 08:00:08 [core.py:70] Initializing a V1 LLM engine (v0.19.0) with config: "
