@@ -1,21 +1,23 @@
 -- Algorithm, buckets: over a stretch of intervals in one cell, the counts at the inner scrapes cancel, so a bucket's growth
 -- is the sum of its running totals at the ends (+) minus those at the starts (-): only scrapes at which the cell changes
 -- are read, and no interval's buckets are ever formed.
-WITH observed AS (
-    SELECT
-        *,
-        {
-            'date': date,
-            'deployment': deployment,
-            'instance': instance,
-            'engine': engine,
-            'hour': hour,
-            'block': block,
-            'load': load,
-            'edges': edges
-        } AS cell,
-        itl.sum IS NOT NULL AND later_tokens IS NOT NULL AS timed
+WITH grain AS MATERIALIZED (
+    SELECT *, row_number() OVER () AS cell
+    FROM (SELECT DISTINCT date, deployment, instance, engine, hour, block, load, edges FROM intervals)
+),
+
+observed AS (
+    SELECT intervals.*, grain.cell, itl.sum IS NOT NULL AND later_tokens IS NOT NULL AS timed
     FROM intervals
+    INNER JOIN grain
+        ON
+            intervals.date = grain.date
+            AND intervals.deployment = grain.deployment
+            AND intervals.instance = grain.instance
+            AND intervals.engine = grain.engine
+            AND intervals.block = grain.block
+            AND intervals.edges = grain.edges
+            AND intervals.load IS NOT DISTINCT FROM grain.load
 ),
 
 measured AS (
@@ -304,7 +306,8 @@ edge_lists AS (
 
 complete AS (
     SELECT
-        sums.*,
+        grain.* EXCLUDE (cell),
+        sums.* EXCLUDE (cell),
         positions.accepted_at,
         positions.drafted_at,
         server_histogram(le.itl, n.itl) AS itl,
@@ -320,22 +323,23 @@ complete AS (
         server_histogram(le.prefill, n.prefill) AS prefill,
         server_histogram(le.prompt_len, n.prompt_len) AS prompt_len,
         server_histogram(le.output_len, n.output_len) AS output_len
-    FROM sums
-    LEFT JOIN positions ON sums.cell = positions.cell
-    LEFT JOIN buckets AS n ON sums.cell = n.cell
-    LEFT JOIN edge_lists AS le ON sums.cell.edges = le.edges
+    FROM grain
+    INNER JOIN sums ON grain.cell = sums.cell
+    LEFT JOIN positions ON grain.cell = positions.cell
+    LEFT JOIN buckets AS n ON grain.cell = n.cell
+    LEFT JOIN edge_lists AS le ON grain.edges = le.edges
 )
 
 SELECT
-    CAST(cell.date AS DATE) AS date,
-    CAST(cell.deployment AS VARCHAR) AS deployment,
-    CAST(cell.instance AS VARCHAR) AS instance,
-    CAST(cell.engine AS INTEGER) AS engine,
+    CAST(date AS DATE) AS date,
+    CAST(deployment AS VARCHAR) AS deployment,
+    CAST(instance AS VARCHAR) AS instance,
+    CAST(engine AS INTEGER) AS engine,
     CAST('snapshots' AS VARCHAR) AS origin,
-    CAST(cell.hour AS TINYINT) AS hour,
-    CAST(cell.block AS SMALLINT) AS block,
-    CAST(cell.load AS INTEGER) AS load,
-    CAST(cell.edges AS UBIGINT) AS edges,
+    CAST(hour AS TINYINT) AS hour,
+    CAST(block AS SMALLINT) AS block,
+    CAST(load AS INTEGER) AS load,
+    CAST(edges AS UBIGINT) AS edges,
     CAST(n AS BIGINT) AS n,
     CAST(duration_ns AS BIGINT) AS duration_ns,
     CAST(requests AS BIGINT) AS requests,

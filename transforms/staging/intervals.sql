@@ -1,15 +1,84 @@
--- Algorithm: 1. running totals as whole numbers; 2. a restart is a new start time of the process or, where that is not
--- told, a drop of any main counter; 3. totals are differenced inside one process, across scrapes that miss a value.
--- Buckets are not differenced here but in cells, where only the ends of a stretch of intervals count.
-WITH totals AS (
+-- Algorithm: 1. a restart is a new start time of the process, other bucket edges or, where no start time is told, a drop
+-- of any main counter; 2. running totals as whole numbers; 3. they are differenced inside one process, across scrapes that
+-- miss a value. Buckets are not differenced here but in cells, where only the ends of a stretch of intervals count.
+WITH evidence AS (
     SELECT
-        date,
         deployment,
         instance,
         engine,
         model_name,
         scraped_at,
         process_started_at,
+        running,
+        CASE WHEN itl.count IS NOT NULL AND ttft.count IS NOT NULL THEN hash(itl.le, ttft.le) END AS edges,
+        rounds,
+        drafted,
+        accepted,
+        prompt_tokens,
+        generation_tokens,
+        itl.count AS steps,
+        ttft.count AS requests
+    FROM scrapes
+),
+
+scraped AS (
+    SELECT
+        deployment,
+        instance,
+        engine,
+        model_name,
+        scraped_at,
+        lag(scraped_at) OVER series AS started_at,
+        lag(running) OVER series AS running_before,
+        process_started_at,
+        lag(process_started_at IGNORE NULLS) OVER series AS process_before,
+        edges <> lag(edges IGNORE NULLS) OVER series AS other_edges,
+        least(
+            ratio(rounds, lag(rounds IGNORE NULLS) OVER series),
+            ratio(drafted, lag(drafted IGNORE NULLS) OVER series),
+            ratio(accepted, lag(accepted IGNORE NULLS) OVER series),
+            ratio(prompt_tokens, lag(prompt_tokens IGNORE NULLS) OVER series),
+            ratio(generation_tokens, lag(generation_tokens IGNORE NULLS) OVER series),
+            ratio(steps, lag(steps IGNORE NULLS) OVER series),
+            ratio(requests, lag(requests IGNORE NULLS) OVER series)
+        ) AS least_growth
+    FROM evidence
+    WINDOW series AS (PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at)
+),
+
+marked AS (
+    SELECT
+        * EXCLUDE (process_started_at, process_before, other_edges, least_growth),
+        coalesce(other_edges, false) OR CASE
+            WHEN process_started_at <> process_before THEN true
+            -- The exporter's own process can outlive the server; a small drop is a scrape out of order.
+            WHEN process_started_at = process_before THEN coalesce(least_growth < 0.5, false)
+            ELSE coalesce(least_growth < 1, false)
+        END AS restarted
+    FROM scraped
+),
+
+processes AS (
+    SELECT
+        *,
+        sum(CAST(restarted AS INTEGER)) OVER (
+            PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at ROWS UNBOUNDED PRECEDING
+        ) AS process
+    FROM marked
+),
+
+totals AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        engine,
+        scrapes.model_name,
+        scraped_at,
+        processes.started_at,
+        processes.running_before,
+        processes.restarted,
+        processes.process,
         running,
         waiting,
         kv_usage,
@@ -34,46 +103,8 @@ WITH totals AS (
         histogram_reading(prompt_len, scraped_at, 1) AS prompt_len,
         histogram_reading(output_len, scraped_at, 1) AS output_len
     FROM scrapes
-),
-
-compared AS (
-    SELECT
-        *,
-        lag(scraped_at) OVER series AS started_at,
-        lag(running) OVER series AS running_before,
-        lag(process_started_at IGNORE NULLS) OVER series AS process_before,
-        least(
-            ratio(rounds, lag(rounds IGNORE NULLS) OVER series),
-            ratio(drafted, lag(drafted IGNORE NULLS) OVER series),
-            ratio(accepted, lag(accepted IGNORE NULLS) OVER series),
-            ratio(prompt_tokens, lag(prompt_tokens IGNORE NULLS) OVER series),
-            ratio(output_tokens, lag(output_tokens IGNORE NULLS) OVER series),
-            ratio(itl.count, lag(itl.count IGNORE NULLS) OVER series),
-            ratio(ttft.count, lag(ttft.count IGNORE NULLS) OVER series)
-        ) AS least_growth
-    FROM totals
-    WINDOW series AS (PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at)
-),
-
-marked AS (
-    SELECT
-        *,
-        CASE
-            WHEN process_started_at <> process_before THEN true
-            -- The exporter's own process can outlive the server; a small drop is a scrape out of order.
-            WHEN process_started_at = process_before THEN coalesce(least_growth < 0.5, false)
-            ELSE coalesce(least_growth < 1, false)
-        END AS restarted
-    FROM compared
-),
-
-processes AS (
-    SELECT
-        *,
-        sum(CAST(restarted AS INTEGER)) OVER (
-            PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at ROWS UNBOUNDED PRECEDING
-        ) AS process
-    FROM marked
+    INNER JOIN processes USING (deployment, instance, engine, scraped_at)
+    WHERE scrapes.model_name IS NOT DISTINCT FROM processes.model_name
 ),
 
 grown AS (
@@ -115,7 +146,7 @@ grown AS (
         histogram_delta(prefill, lag(prefill IGNORE NULLS) OVER life, process > 0) AS prefill,
         histogram_delta(prompt_len, lag(prompt_len IGNORE NULLS) OVER life, process > 0) AS prompt_len,
         histogram_delta(output_len, lag(output_len IGNORE NULLS) OVER life, process > 0) AS output_len
-    FROM processes
+    FROM totals
     WINDOW life AS (PARTITION BY deployment, instance, engine, model_name, process ORDER BY scraped_at)
 ),
 
