@@ -9,7 +9,7 @@ import altair as alt
 
 from ..model import BandFigures, Report
 from ..wording import speculating_side
-from .chart import Rows
+from .chart import Rows, label
 from .palette import ACCEPTANCE, INK, MUTED, ROUND, SURFACE, TIME
 from .parts import LEGEND, ROWS, Side, alone, bands, beside, finish, interval, joined, tips
 
@@ -17,8 +17,9 @@ from .parts import LEGEND, ROWS, Side, alone, bands, beside, finish, interval, j
 def band_rows(report: Report, field: str) -> list[dict[str, Any]]:
     """The figures of both sides at every load band where ``field`` is known, bands in their order."""
     order = {band: position for position, band in enumerate(report.load_bands)}
-    rows = [_row(band) for band in report.bands if band.load_band != "all" and getattr(band, field) is not None]
-    return sorted(rows, key=lambda row: (order.get(row["load_band"], len(order)), row["side"]))
+    known = [band for band in report.bands if band.load_band != "all" and getattr(band, field) is not None]
+    known.sort(key=lambda band: (order.get(band.load_band, len(order)), band.side))
+    return [_row(band) for band in known]
 
 
 def speedup_rows(report: Report) -> Rows:
@@ -36,7 +37,7 @@ def break_even_rows(report: Report) -> Rows:
 def _row(band: BandFigures) -> dict[str, Any]:
     lower, upper = band.speedup_interval or (None, None)
     figures = {field.name: getattr(band, field.name) for field in fields(band) if field.name != "speedup_interval"}
-    return {**figures, "speedup_lower": lower, "speedup_upper": upper}
+    return {**figures, "load_band": label(band.load_band), "speedup_lower": lower, "speedup_upper": upper}
 
 
 def speedup(rows: Rows) -> alt.LayerChart:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..model import Report
+from ..plain import one_line
 
 if TYPE_CHECKING:
     import altair as alt
@@ -14,8 +15,19 @@ if TYPE_CHECKING:
 Rows = Sequence[Mapping[str, Any]]
 """Plain values only: text, numbers, booleans and None, never NaN."""
 
+LONGEST_LABEL = 160
 MAX_ROWS = 5_000
 """More rows than this are no chart: they are aggregated before they get here."""
+
+
+def label(text: str) -> str:
+    """Text from outside as the name of a category.
+
+    Vega-Lite puts names of categories into expressions that it generates, so nothing may be in them that its own
+    quoting leaves as it is: line separators and control characters.
+    """
+    line = one_line(text)
+    return line if len(line) <= LONGEST_LABEL else f"{line[: LONGEST_LABEL - 1]}…"
 
 
 @dataclass(frozen=True)

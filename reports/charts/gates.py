@@ -8,7 +8,7 @@ import altair as alt
 
 from ..format import gate_title, verdict_label
 from ..model import VERDICTS, Report
-from .chart import Rows
+from .chart import Rows, label
 from .palette import INK, MUTED, VERDICT_COLOURS, VERDICT_SHAPES
 from .parts import ROWS, alone, finish, in_order, tips
 
@@ -29,7 +29,7 @@ def change_rows(report: Report) -> list[dict[str, Any]]:
         lower, upper = gate.interval or (None, None)
         rows.append(
             {
-                "label": gate_title(gate),
+                "label": label(gate_title(gate)),
                 "verdict": gate.verdict,
                 "verdict_label": verdict_label(gate.verdict),
                 "change": _percent(gate.change),

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from ..model import Report
-from .chart import Rows
+from .chart import Rows, label
 from .palette import MUTED, SURFACE, TIME
 from .parts import ROWS, alone, finish, in_order, tips
 
@@ -20,7 +20,7 @@ def grid_rows(report: Report) -> list[dict[str, Any]]:
         return []
     rows = [
         {
-            "cell": cell.name.capitalize(),
+            "cell": label(cell.name.capitalize()),
             "kind": "measured",
             "gain": cell.gain,
             "lower": cell.interval[0] if cell.interval else None,

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from ..model import Report
-from .chart import Rows
+from .chart import Rows, label
 from .palette import TIME
 from .parts import ROWS, Side, bands, beside, finish, interval, tips
 
@@ -20,20 +20,20 @@ def quantile_rows(measure: str) -> Callable[[Report], Rows]:
 
     def rows(report: Report) -> list[dict[str, Any]]:
         order = {band: position for position, band in enumerate(report.load_bands)}
-        found = [
+        found = [row for row in report.quantiles if row.measure == measure and row.load_band != "all"]
+        found.sort(key=lambda row: (order.get(row.load_band, len(order)), row.side, row.share))
+        return [
             {
                 "side": row.side,
-                "load_band": row.load_band,
+                "load_band": label(row.load_band),
                 "origin": row.origin,
                 "share": row.share,
                 "value": row.value,
                 "lower": row.lower,
                 "upper": row.upper,
             }
-            for row in report.quantiles
-            if row.measure == measure and row.load_band != "all"
+            for row in found
         ]
-        return sorted(found, key=lambda row: (order.get(row["load_band"], len(order)), row["side"], row["share"]))
 
     return rows
 

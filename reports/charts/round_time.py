@@ -12,8 +12,10 @@ from .parts import ROWS, Side, bands, beside, finish, joined, tips
 
 
 def round_time_rows(report: Report) -> Rows:
-    """Load bands with a step time."""
-    return band_rows(report, "round_time_ms")
+    """Load bands with a step time; the T0 of the first that has one bears its name."""
+    rows = band_rows(report, "round_time_ms")
+    named = next((row for row in rows if row["t0_ms"] is not None), None)
+    return [{**row, "named": row is named} for row in rows]
 
 
 def round_time(rows: Rows) -> alt.LayerChart:
@@ -34,12 +36,7 @@ def round_time(rows: Rows) -> alt.LayerChart:
         ),
         **side.points(),
     )
-    first = rows[0]
     has_t0 = base.transform_filter("isValid(datum.t0_ms)")
     ordinary = has_t0.mark_tick(thickness=3, color=INK, width={"band": 0.9}).encode(y=alt.Y("t0_ms:Q"))
-    name = (
-        has_t0.transform_filter((alt.datum.load_band == first["load_band"]) & (alt.datum.side == first["side"]))
-        .mark_text(dy=12, color=MUTED, text="T0")
-        .encode(y=alt.Y("t0_ms:Q"))
-    )
+    name = has_t0.transform_filter("datum.named").mark_text(dy=12, color=MUTED, text="T0").encode(y=alt.Y("t0_ms:Q"))
     return finish(rows, joined(base, side, y=y), ordinary, name, points)
