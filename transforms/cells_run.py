@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..schemas import TABLES
 from ..schemas.staging import INTERVALS, LOG_WINDOWS, REQUESTS_BY_LOAD
 from ..schemas.table import Table, literal, quote
 from ..schemas.warehouse import DataFile, Warehouse, scan
+from .carry import CARRY_DAYS, carried
 from .catalog import query, transforms
-from .partitions import CARRY_DAYS, INPUTS, Inputs, Partition
+from .partitions import INPUTS, Inputs, Partition
 from .results import publish, remove, select_sorted
 
 if TYPE_CHECKING:
@@ -34,33 +36,7 @@ DRIVEN_BY = {
     "cells_iterations": {"iterations"},
     "cells_draft_lengths": {"snapshots", "requests", "iterations"},
 }
-"""The raw tables without whose rows a table has none: planning a query for nothing takes longer than small data does."""
-
-CARRIED_ROWS = {
-    # The last hour of each series: enough to bridge scrapes that miss a value.
-    "snapshots": """
-        SELECT found.* FROM carried AS found
-        INNER JOIN (
-            SELECT deployment, instance, engine, model_name, max(scraped_at) AS latest
-            FROM carried GROUP BY ALL
-        ) AS series
-            ON
-                found.deployment = series.deployment
-                AND found.instance = series.instance
-                AND found.engine = series.engine
-                AND found.model_name IS NOT DISTINCT FROM series.model_name
-        WHERE found.scraped_at >= series.latest - INTERVAL 1 HOUR
-    """,
-    "requests": """
-        SELECT * FROM carried
-        WHERE coalesce(finished_at >= CAST(date + 1 AS TIMESTAMP) - INTERVAL 1 HOUR, true)
-    """,
-    "log_stats": """
-        SELECT * FROM carried
-        QUALIFY logged_at >= max(logged_at) OVER (PARTITION BY deployment, instance, engine) - INTERVAL 1 HOUR
-    """,
-}
-"""What of the files before a partition is read with it, as a SELECT over ``carried``."""
+"""The raw tables without whose rows a table has none: planning for nothing takes longer than small data does."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +49,25 @@ class Batch:
     @property
     def partitions(self) -> tuple[Partition, ...]:
         return tuple(partition for partition, _ in self.members)
+
+    def own(self, name: str) -> list[DataFile]:
+        """The files of a raw table that belong to the partitions."""
+        return [file for _, inputs in self.members for file in inputs.own[name]]
+
+    @property
+    def carried(self) -> dict[str, list[DataFile]]:
+        """The files of partitions before that are not in the batch themselves, by raw table."""
+        return {
+            name: list(
+                {
+                    file.path: file
+                    for _, inputs in self.members
+                    for file in inputs.carried[name]
+                    if Partition(file.date, file.deployment) not in self.partitions
+                }.values()
+            )
+            for name in CARRY_DAYS
+        }
 
 
 def batches(
@@ -114,49 +109,44 @@ def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, parts: 
     """Compute the cells of the batches, which are one batch or the parts of one partition, and publish them."""
     written: dict[tuple[str, Partition], list[str]] = defaultdict(list)
     for number, batch in enumerate(parts):
-        _bind(connection, batch)
-        given = {name for _, inputs in batch.members for name, files in inputs.own.items() if files}
-        for table in KEPT:
-            select = table.empty_select()
-            if DRIVEN_BY[table.name] & given:
-                select = f"SELECT * FROM ({query('staging', table.name)}) SEMI JOIN wanted USING (date, deployment)"
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {quote(table.name)} AS {select}")
-        for table in transforms("cells"):
-            if not DRIVEN_BY[table.name] & given:
-                continue
-            name = f"part-{number:03}"
-            for partition in publish(
-                warehouse, table, select_sorted(connection, table, query("cells", table.name)), name
-            ):
-                written[table.name, partition].append(name)
-        for table in KEPT:
-            connection.execute(f"DROP TABLE {quote(table.name)}")
+        name = f"part-{number:03}"
+        with carried(connection, warehouse, batch.carried) as files:
+            _bind(connection, batch, files)
+            for table in _computed(connection, batch):
+                rows = select_sorted(connection, table, query("cells", table.name))
+                for partition in publish(warehouse, table, rows, name):
+                    written[table.name, partition].append(name)
     for partition in {partition for batch in parts for partition in batch.partitions}:
         for table in transforms("cells"):
             remove(warehouse, table, partition, keep=written[table.name, partition])
 
 
-def _bind(connection: duckdb.DuckDBPyConnection, batch: Batch) -> None:
+def _computed(connection: duckdb.DuckDBPyConnection, batch: Batch) -> Iterator[Table]:
+    """The cell tables that can have rows, while the staging tables that they read are there."""
+    given = {name for name in INPUTS if batch.own(name)}
+    for table in KEPT:
+        select = table.empty_select()
+        if DRIVEN_BY[table.name] & given:
+            select = f"SELECT * FROM ({query('staging', table.name)}) SEMI JOIN wanted USING (date, deployment)"
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {quote(table.name)} AS {select}")
+    yield from (table for table in transforms("cells") if DRIVEN_BY[table.name] & given)
+    for table in KEPT:
+        connection.execute(f"DROP TABLE {quote(table.name)}")
+
+
+def _bind(connection: duckdb.DuckDBPyConnection, batch: Batch, carried_in: Mapping[str, list[Path]]) -> None:
     """Make the names of the raw tables mean the rows of the batch and what it carries in."""
     wanted = ", ".join(f"(DATE '{member.date}', {literal(member.deployment)})" for member in batch.partitions)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE wanted AS FROM (VALUES {wanted}) AS given (date, deployment)")
     for name in INPUTS:
-        own = {file.path: file for _, inputs in batch.members for file in inputs.own[name]}
-        carried = {file.path: file for _, inputs in batch.members for file in inputs.carried[name]}
-        select = _rows(TABLES[name], list(own.values()), [file for path, file in carried.items() if path not in own])
+        paths = _paths(batch.own(name)) + [str(path.resolve()) for path in carried_in.get(name, [])]
+        select = scan(TABLES[name], paths) if paths else TABLES[name].empty_select()
         if batch.instances is not None:
             select = f"SELECT * FROM ({select}) WHERE instance IN ({', '.join(map(literal, batch.instances))})"
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS {select}")
     for table in transforms("staging"):
         if table not in KEPT:
             connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote(table.name)} AS {query('staging', table.name)}")
-
-
-def _rows(table: Table, own: list[DataFile], carried: list[DataFile]) -> str:
-    selects = [scan(table, _paths(own))] if own else [table.empty_select()]
-    if carried and table.name in CARRY_DAYS:
-        selects.append(f"WITH carried AS ({scan(table, _paths(carried))}) {CARRIED_ROWS[table.name]}")
-    return " UNION ALL ".join(f"FROM ({select})" for select in selects)
 
 
 def _paths(files: Iterable[DataFile]) -> list[str]:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from ..schemas import TABLES
 from ..schemas.warehouse import DataFile, Warehouse
+from .carry import CARRY_DAYS
 
 INPUTS = ("snapshots", "requests", "iterations", "log_stats", "run_totals")
 """The raw tables of which a date and deployment has cells or marts."""
-CARRY_DAYS = {"snapshots": 7, "requests": 1, "log_stats": 7}
-"""How many days back the partition before is looked for; requests are carried over midnight only."""
 
 
 @dataclass(frozen=True, order=True)
