@@ -49,11 +49,15 @@ class Comparison:
         candidate: Selection,
         bands: Sequence[LoadBand],
         choice: OriginChoice,
+        *,
+        pooled: bool = False,
     ) -> None:
+        """``pooled`` puts everything inside a band into one stratum."""
         self.reader = reader
         self.sides = (baseline, candidate)
         self.choice = choice
         self._bands = tuple(bands)
+        self._pooled = pooled
         self._strata: dict[str, Strata] = {}
         self._histograms: dict[tuple[Selection, str, Grain, Loads], quantile.Histogram] = {}
         self._server: dict[tuple[Selection, str, Grain, Loads], buckets.Buckets] = {}
@@ -71,7 +75,8 @@ class Comparison:
         """The strata of an origin."""
         if origin not in self._strata:
             observed = [self.reader.frame(side, origin).observed() for side in self.sides]
-            self._strata[origin] = stratify(observed[0], observed[1], self._bands)
+            found = stratify(observed[0], observed[1], self._bands)
+            self._strata[origin] = found.pooled() if self._pooled else found
         return self._strata[origin]
 
     def origin_of(self, measure: Measure) -> str | None:
@@ -98,6 +103,25 @@ class Comparison:
             if found.problem not in GO_ON:
                 return Found(found, origin)
         return Found(found, origin)
+
+    def alone(self, name: str, band: str | None = None) -> Found:
+        """The candidate's own figure, unweighted, as the baseline of an estimate of no change."""
+        candidate = self.sides[1]
+        itself = Comparison(self.reader, candidate, candidate, self._bands, self.choice, pooled=True)
+        return itself.estimate(name, band)
+
+    def maximum(self, name: str, band: str | None = None) -> tuple[list[float | None], list[int], str | None]:
+        """Both sides' greatest value of a measure, how many observations each has, and the origin."""
+        measure = MEASURES[name]
+        column = measure.numerator[0]
+        for origin in self.choice.order:
+            if origin not in measure.origins:
+                continue
+            values = [self.reader.scalar(side, origin, f"max({column})", self._loads(band)) for side in self.sides]
+            if any(value is not None for value in values):
+                counts = [int(self.reader.scalar(s, origin, "sum(n)", self._loads(band)) or 0) for s in self.sides]
+                return [None if v is None else v * measure.scale for v in values], counts, origin
+        return [None, None], [0, 0], None
 
     def edge_over(self, share: float = 0.99) -> float | None:
         """The bucket edge in seconds below which ``itl_over`` does not count; None without a finite one."""

@@ -88,6 +88,18 @@ class Selector:
             ) from error
         return Selection(where, tuple(sorted({Night(date, deployment) for date, deployment in rows})))
 
+    def facts(self, selection: Selection) -> list[dict[str, Any]]:
+        """One row of the selection table for each deployment of a selection: that of its last selected night."""
+        last = {night.deployment: night.date for night in selection.nights}
+        found = []
+        for deployment, date in sorted(last.items()):
+            cursor = self._connection.execute(
+                "SELECT * FROM selection WHERE deployment = ? AND date = ?", [deployment, date]
+            )
+            names = [column[0] for column in cursor.description or ()]
+            found += [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        return found
+
 
 _COLUMNS = "SELECT column_name FROM (DESCRIBE selection)"
 

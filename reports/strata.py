@@ -50,6 +50,13 @@ class Strata:
         found = [self.codes[(int(pair % span) - 1, rests[int(pair // span)])] for pair in pairs]
         return np.asarray(found, dtype=np.int64)[inverse]
 
+    def pooled(self) -> Strata:
+        """One stratum for each load band, whatever the load inside it and the finer keys."""
+        bands = list(dict.fromkeys(key.load_band for key in self.keys))
+        place = {band: number for number, band in enumerate(bands)}
+        keys = tuple(StratumKey(band, NO_LOAD, NO_LOAD, ()) for band in bands)
+        return Strata(keys, {row: place[self.keys[code].load_band] for row, code in self.codes.items()})
+
     def in_band(self, load_band: str | None) -> NDArray[np.bool_]:
         """Which strata belong to a band; all of them for None."""
         return np.array([load_band is None or key.load_band == load_band for key in self.keys], dtype=np.bool_)

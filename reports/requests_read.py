@@ -1,0 +1,101 @@
+"""What only single requests can tell: sampling parameters, repetition, and outputs of the same prompt on both sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..schemas.raw import REQUESTS
+from ..schemas.warehouse import Warehouse, scan
+from .selection import Selection
+
+if TYPE_CHECKING:
+    import duckdb
+
+HASH_EVERY = 16
+"""Output tokens between two hashes of the chain of prefixes."""
+
+
+@dataclass(frozen=True)
+class Habits:
+    """Shares over the requests of a side; None where no request says."""
+
+    greedy: float | None
+    nucleus: float | None
+    """Share with top_p below 1."""
+    repetition: float | None
+    """Share that ended for repetition."""
+    distinct_4grams: float | None
+    """Mean share of distinct 4-grams."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Outputs of equal prompts, compared by hash."""
+
+    pairs: int
+    differing: int
+    first_divergence: int | None
+    """Median of the token before which the first difference lies, where chains of prefix hashes tell."""
+
+
+class RequestReader:
+    """Reads the raw requests of a comparison's sides."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        import duckdb
+
+        self._warehouse = warehouse
+        self._connection: duckdb.DuckDBPyConnection = duckdb.connect()
+
+    def habits(self, side: Selection) -> Habits:
+        """How the requests of a side were sampled, and how many repeated themselves."""
+        row = self._connection.execute(
+            "SELECT avg((temperature = 0)::DOUBLE), avg((top_p < 1)::DOUBLE), "
+            "avg((finish_reason = 'repetition')::DOUBLE), avg(distinct_4gram_share) "
+            f"FROM ({self._requests(side)}) WHERE status = 'ok'"
+        ).fetchone()
+        return Habits(*(row or (None,) * 4))
+
+    def pairs(self, baseline: Selection, candidate: Selection) -> Pairs:
+        """The candidate's greedy outputs against the baseline's of the same prompt and output cap, one to one."""
+        return self._paired(
+            f"SELECT a.*, b.output_hash AS other_hash, b.output_prefix_hashes AS other_prefixes "
+            f"FROM ({self._hashed(baseline)}) AS a JOIN ({self._hashed(candidate)}) AS b USING (prompt_hash, cap, turn)"
+        )
+
+    def self_pairs(self, side: Selection) -> Pairs:
+        """The greedy outputs of one side against each other: what batch numerics alone make differ."""
+        hashed = self._hashed(side)
+        return self._paired(
+            f"SELECT a.*, b.output_hash AS other_hash, b.output_prefix_hashes AS other_prefixes "
+            f"FROM ({hashed}) AS a JOIN ({hashed}) AS b "
+            "ON a.prompt_hash = b.prompt_hash AND a.cap = b.cap AND a.turn % 2 = 1 AND b.turn = a.turn + 1"
+        )
+
+    def _paired(self, pairs: str) -> Pairs:
+        row = self._connection.execute(
+            "SELECT count(*), count(*) FILTER (output_hash <> other_hash), "
+            "median(diverged) FILTER (output_hash <> other_hash) "
+            f"FROM (SELECT *, {HASH_EVERY} * list_position(list_transform(range(1, greatest(len(output_prefix_hashes), "
+            "len(other_prefixes)) + 1), lambda i: output_prefix_hashes[i] IS DISTINCT FROM other_prefixes[i]), true) "
+            f"AS diverged FROM ({pairs}))"
+        ).fetchone()
+        count, differing, divergence = row or (0, 0, None)
+        return Pairs(count, differing, None if divergence is None else int(divergence))
+
+    def _hashed(self, side: Selection) -> str:
+        return (
+            "SELECT prompt_hash, coalesce(max_tokens, -1) AS cap, output_hash, output_prefix_hashes, "
+            "row_number() OVER (PARTITION BY prompt_hash, max_tokens ORDER BY finished_at, request_id) AS turn "
+            f"FROM ({self._requests(side)}) WHERE temperature = 0 AND status = 'ok' "
+            "AND prompt_hash IS NOT NULL AND output_hash IS NOT NULL AND coalesce(sequences, 1) = 1"
+        )
+
+    def _requests(self, side: Selection) -> str:
+        paths = [
+            str(file.path)
+            for night in side.nights
+            for file in self._warehouse.files(REQUESTS, date=night.date, deployment=night.deployment)
+        ]
+        return scan(REQUESTS, paths) if paths else REQUESTS.empty_select()
