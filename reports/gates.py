@@ -121,7 +121,7 @@ def load_gates(path: Path | None, bands: Sequence[str]) -> GateSet:
     if path is None:
         return DEFAULT_SET
     document = read_toml(path)
-    where = _Lines(path)
+    where = Lines(path, "gate")
     for key in document:
         if key not in TOP_KEYS:
             raise ConfigError(f"{where(key)}: {key} is not known; known are {', '.join(sorted(TOP_KEYS))}.")
@@ -144,7 +144,7 @@ def _add(
     table: dict[str, Any],
     number: int,
     bands: Sequence[str],
-    where: _Lines,
+    where: Lines,
 ) -> None:
     for key in table:
         if key not in KEYS:
@@ -172,7 +172,7 @@ def _add(
     gates.setdefault((gate_name, before.measure), replace(before, enabled=False))
 
 
-def _changed(before: Gate, table: dict[str, Any], number: int, where: _Lines) -> Gate:
+def _changed(before: Gate, table: dict[str, Any], number: int, where: Lines) -> Gate:
     gate = before
     if "severity" in table:
         gate = replace(gate, severity=cast(Severity, _one_of(table, "severity", ("fail", "warn"), number, where)))
@@ -201,7 +201,7 @@ def _changed(before: Gate, table: dict[str, Any], number: int, where: _Lines) ->
     return gate
 
 
-def _signed(measure: str, table: dict[str, Any], number: int, where: _Lines) -> float:
+def _signed(measure: str, table: dict[str, Any], number: int, where: Lines) -> float:
     """A tolerance, whose sign must be that of the bad side."""
     value = _number(table, "tolerance", number, where)
     higher = MEASURES[measure].higher_is_better if measure in MEASURES else True
@@ -214,14 +214,14 @@ def _signed(measure: str, table: dict[str, Any], number: int, where: _Lines) -> 
     return value
 
 
-def _number(table: dict[str, Any], key: str, number: int, where: _Lines) -> float:
+def _number(table: dict[str, Any], key: str, number: int, where: Lines) -> float:
     value = table[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ConfigError(f"{where(key, number)}: {key} must be a number.")
     return float(value)
 
 
-def _one_of(table: dict[str, Any], key: str, allowed: Sequence[str], number: int, where: _Lines) -> str:
+def _one_of(table: dict[str, Any], key: str, allowed: Sequence[str], number: int, where: Lines) -> str:
     value = table.get(key)
     if value not in allowed:
         raise ConfigError(f"{where(key, number)}: {key} must be one of {', '.join(allowed)}, not {value!r}.")
@@ -240,20 +240,21 @@ def _known(gate: str) -> list[str]:
     return sorted(name for name, measure in MEASURES.items() if measure.gate == gate)
 
 
-class _Lines:
-    """Finds the line of a key in a TOML file, for messages."""
+class Lines:
+    """Finds the line of a key in a TOML file of ``[[head]]`` tables, for messages."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, head: str) -> None:
         self._path = path
         self._lines = path.read_text(encoding="utf-8").splitlines()
+        pattern = re.compile(rf"\s*\[\[\s*{re.escape(head)}\s*\]\]")
+        self._heads = [i for i, line in enumerate(self._lines) if pattern.match(line)]
 
     def __call__(self, key: str, number: int | None = None) -> str:
-        """``file, line n`` of a key at the top, or in the ``number``-th [[gate]] table (its head without the key)."""
-        heads = [i for i, line in enumerate(self._lines) if re.match(r"\s*\[\[\s*gate\s*\]\]", line)]
+        """``file, line n`` of a key at the top, or in the ``number``-th table (its head where the key is absent)."""
         start, end = 0, len(self._lines)
-        if number is not None and number < len(heads):
-            start = heads[number]
-            end = heads[number + 1] if number + 1 < len(heads) else end
+        if number is not None and number < len(self._heads):
+            start = self._heads[number]
+            end = next((head for head in self._heads if head > start), end)
         pattern = re.compile(rf"\s*(\[+\s*)?[\"']?{re.escape(key)}[\"']?\s*(=|\.|\])")
         line = next((i for i in range(start, end) if pattern.match(self._lines[i])), start)
         return f"{self._path}, line {line + 1}"
