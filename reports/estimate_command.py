@@ -7,7 +7,7 @@ import json
 import click
 
 from ..schemas.errors import UsageError
-from ..schemas.options import warehouse_option
+from ..schemas.options import format_option, warehouse_option
 from .estimate import Estimate, Facts, RoundTime, estimate
 
 
@@ -27,7 +27,7 @@ from .estimate import Estimate, Facts, RoundTime, estimate
 @click.option("--output-tokens", type=float, metavar="N", help="Mean output tokens of a request, for the checklist.")
 @click.option("--ttft", type=float, metavar="MS", help="Mean time to first token, for the checklist.")
 @click.option("--deployment", metavar="NAME", help="Take what is not given from this deployment's marts.")
-@click.option("--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@format_option("table", "json")
 @warehouse_option
 def estimate_command(
     acceptance: str | None,
@@ -41,7 +41,7 @@ def estimate_command(
     output_tokens: float | None,
     ttft: float | None,
     deployment: str | None,
-    output: str,
+    form: str,
     warehouse: str,
 ) -> None:
     """Estimate what speculation gains from given numbers, no logs needed.
@@ -74,7 +74,7 @@ def estimate_command(
     if any(part is not None for part in parts):
         times = _time_of_parts(lengths, *parts)
     result = estimate(conditional, lengths, t0, times, facts)
-    click.echo(json.dumps(result.as_json(), ensure_ascii=False) if output == "json" else _table(result))
+    click.echo(json.dumps(result.as_json(), ensure_ascii=False) if form == "json" else _table(result))
 
 
 def _time_of_parts(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,3 +26,15 @@ config_option = click.option(
     help="TOML file with [bands] and [goodput] settings.",
 )
 """Passes ``config: Path | None``, for ``schemas.config.load_settings``."""
+
+
+def format_option(*choices: str) -> Callable[[Any], Any]:
+    """Passes ``form: str``, one of the choices; the first is the default."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(choices),
+        default=choices[0],
+        show_default=True,
+        help="How the answer is printed.",
+    )

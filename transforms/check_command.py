@@ -16,7 +16,7 @@ import click
 
 from ..schemas.errors import EmptyWarehouse
 from ..schemas.marts import RECONCILIATION
-from ..schemas.options import warehouse_option
+from ..schemas.options import format_option, warehouse_option
 from ..schemas.table import quote
 from ..schemas.warehouse import Warehouse
 
@@ -64,9 +64,11 @@ class Check:
 @warehouse_option
 @click.option("--deployment", metavar="NAME", help="Only this deployment.")
 @click.option("--date", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Only this UTC date.")
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@format_option("table", "json")
 def check(warehouse: str, deployment: str | None, date: dt.datetime | None, form: str) -> int:
-    """Show data quality and reconciliation: what must hold between all counts, faults first.
+    """Show data quality and reconciliation.
+
+    What must hold between all counts is checked; faults come first.
 
     Exits with 1 where an identity fails, else with 0; findings and what could not be checked are no faults.
     """

@@ -11,7 +11,7 @@ import click
 
 from ..schemas.config import load_settings
 from ..schemas.errors import MissingExtra, UsageError
-from ..schemas.options import config_option, warehouse_option
+from ..schemas.options import config_option, format_option, warehouse_option
 from ..schemas.warehouse import Warehouse
 
 
@@ -27,7 +27,13 @@ from ..schemas.warehouse import Warehouse
     help="Only this UTC date; can be given more than once.",
 )
 @click.option("--force", is_flag=True, help="Compute again what has not changed.")
-@click.option("--engine", type=click.Choice(["duckdb", "spark"]), default="duckdb", show_default=True)
+@click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    default="duckdb",
+    show_default=True,
+    help="What computes: DuckDB on this machine, or the same SQL on Spark.",
+)
 def transform(warehouse: str, config: Path | None, dates: tuple[dt.datetime, ...], force: bool, engine: str) -> None:
     """Compute cells and marts of what changed since the last run."""
     from .runner import run
@@ -42,9 +48,7 @@ def transform(warehouse: str, config: Path | None, dates: tuple[dt.datetime, ...
 @config_option
 @click.argument("query", required=False)
 @click.option("--file", type=click.File(encoding="utf-8"), help="Read the query from here; - is standard input.")
-@click.option(
-    "--format", "form", type=click.Choice(["table", "csv", "json", "parquet"]), default="table", show_default=True
-)
+@format_option("table", "csv", "json", "parquet")
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the answer to this file."
 )
