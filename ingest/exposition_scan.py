@@ -34,10 +34,17 @@ class Vocabulary(Numbering):
     def __init__(self) -> None:
         super().__init__()
         self._texts: dict[bytes, int] = {}
+        self._last: tuple[pa.Array, Codes] | None = None
 
     @property
     def full(self) -> bool:
         return len(self) > MAX_SERIES or len(self._texts) > MAX_SERIES
+
+    def codes(self, texts: pa.Array) -> Codes:
+        """The number of the series that each text names."""
+        if self._last is None or not self._last[0].equals(texts):
+            self._last = texts, np.array([self.code(one) for one in texts.to_pylist()], np.int32)
+        return self._last[1]
 
     def code(self, text: bytes) -> int:
         """The number of the series that a text names; FOREIGN or ALONE if it has none."""
@@ -101,7 +108,9 @@ def scan(scrapes: Sequence[Scrape], vocabulary: Vocabulary) -> list[Reading]:
     """Take the scrapes apart; one reading for each."""
     text = b"".join(memoryview(scrape.raw)[scrape.start : scrape.stop] for scrape in scrapes)
     start, blank, end, comments = _lines(text)
-    codes = np.where(blank < end, _codes(text, start, blank, vocabulary), ALONE).astype(np.int32)
+    names = pc.dictionary_encode(_slices(text, start, blank))
+    codes = vocabulary.codes(names.dictionary)[names.indices.to_numpy()]
+    codes[blank == end] = ALONE
     values = np.full(len(codes), np.nan)
     split = np.flatnonzero(codes >= 0)
     values[split], failed = _values(text, blank[split] + 1, end[split])
@@ -164,13 +173,6 @@ def _lines(text: bytes) -> tuple[Positions, Positions, Positions, Positions]:
     comment = first == _COMMENT
     sample = ~comment & (start < end)
     return start[sample], blank[sample], end[sample], start[comment]
-
-
-def _codes(text: bytes, start: Positions, blank: Positions, vocabulary: Vocabulary) -> Codes:
-    """The number of the series that each line names in front of its last blank."""
-    encoded = pc.dictionary_encode(_slices(text, start, blank))
-    known = np.array([vocabulary.code(one) for one in encoded.dictionary.to_pylist()], np.int32)
-    return known[encoded.indices.to_numpy()] if len(start) else np.empty(0, np.int32)
 
 
 def _values(text: bytes, start: Positions, end: Positions) -> tuple[Values, Positions]:
