@@ -189,8 +189,8 @@ class _Shapes:
 
 def _from_file(data: bytes, lines: _Lines, shape: Shape) -> pl.DataFrame:
     longest = max(_SMALLEST_OBJECT, max(map(len, lines.texts)) + 2)
-    with _memory_file(data) as path:
-        found = _connection().sql(query_file(shape, path, longest)).pl()
+    with _memory_file(data) as path, _connection() as connection:
+        found = connection.sql(query_file(shape, path, longest)).pl()
     if found.height == len(lines.texts):
         return found
     # The JSON reader counts lines in another way, for example where bytes are zero: leave it no choice.
@@ -200,12 +200,12 @@ def _from_file(data: bytes, lines: _Lines, shape: Shape) -> pl.DataFrame:
 def _from_lines(texts: list[bytes], shape: Shape) -> pl.DataFrame:
     given = pa.array(texts, pa.large_binary())
     lines = pa.table({"line": pa.LargeStringArray.from_buffers(len(given), *given.buffers()[1:])})
-    connection = _connection()
-    connection.register("lines", lines)
-    try:
-        return connection.sql(query_lines(shape)).pl()
-    finally:
-        connection.unregister("lines")
+    with _connection() as connection:
+        connection.register("lines", lines)
+        try:
+            return connection.sql(query_lines(shape)).pl()
+        finally:
+            connection.unregister("lines")
 
 
 def _read_again(lines: _Lines, numbers: list[int], rejects: list[tuple[int, str, bytes]], *, cut: bool) -> pl.DataFrame:
@@ -293,19 +293,26 @@ def _hashes(texts: list[bytes]) -> list[pl.Series]:
     ]
 
 
-_local = threading.local()
+_idle: deque[duckdb.DuckDBPyConnection] = deque()
+"""Connections that no thread uses; they keep nothing between queries but the macros."""
 
 
-def _connection() -> duckdb.DuckDBPyConnection:
-    """This thread's DuckDB, which keeps nothing between queries."""
+@contextlib.contextmanager
+def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    try:
+        connection = _idle.pop()
+    except IndexError:
+        connection = _connect()
+    yield connection
+    _idle.append(connection)
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    connection: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
-    if connection is None:
-        connection = duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
-        for macro in MACROS:
-            connection.execute(f"CREATE MACRO {macro}")
-        _local.connection = connection
+    connection = duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
+    for macro in MACROS:
+        connection.execute(f"CREATE MACRO {macro}")
     return connection
 
 

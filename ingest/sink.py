@@ -76,7 +76,7 @@ class Batch:
         self._rejects: list[tuple[int | None, str, str, str, int]] = []
         self._partitions: dict[tuple[str, dt.date, str], PartitionKeys] = {}
         self._publication = Publication()
-        self._targets: list[tuple[Table, dt.date, str]] = []
+        self._targets: list[tuple[Table, dt.date, str, str]] = []
 
     def open(self, context: InputContext, format_name: str, continuation: Continuation | None = None) -> int:
         """The number of a new input of the batch."""
@@ -86,7 +86,7 @@ class Batch:
     @property
     def deployments(self) -> set[str]:
         """The deployments that the batch wrote rows of."""
-        return {deployment for _, _, deployment in self._targets}
+        return {deployment for _, _, deployment, _ in self._targets}
 
     def discard(self) -> None:
         """Give up: remove what was written aside."""
@@ -186,7 +186,10 @@ class Batch:
         new = new.sort(order, maintain_order=True)
         path = self._warehouse.stage(table, new.drop("_input").to_arrow())
         keys.staged(path)
-        self._targets.append((table, day, deployment))
+        # The name tells readers whether requests of several formats must be merged.
+        formats = sorted(new["format"].unique().to_list()) if table.name == "requests" else []
+        prefix = "+".join(formats) + "-" if formats else ""
+        self._targets.append((table, day, deployment, prefix))
         self._publication.files.append((path, path))
 
     def _keys(self, table: Table, day: dt.date, deployment: str) -> PartitionKeys:
@@ -203,8 +206,8 @@ class Batch:
             return
         batch = self._name()
         self._publication.files = [
-            (path, self._warehouse.partition(table, day, deployment) / f"{batch}-{number:03d}.parquet")
-            for number, ((path, _), (table, day, deployment)) in enumerate(
+            (path, self._warehouse.partition(table, day, deployment) / f"{prefix}{batch}-{number:03d}.parquet")
+            for number, ((path, _), (table, day, deployment, prefix)) in enumerate(
                 zip(self._publication.files, self._targets, strict=True)
             )
         ]

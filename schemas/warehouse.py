@@ -11,6 +11,7 @@ import hashlib
 import os
 import urllib.parse
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from . import TABLES
 from .errors import EmptyWarehouse, UsageError, WarehouseError
 from .table import Table, literal, quote
+from .views import current_deployments, merged_requests
 
 if TYPE_CHECKING:
     import duckdb
@@ -139,14 +141,19 @@ class Warehouse:
         return connection
 
     def select(self, table: Table) -> str:
-        """A SELECT over all files of a table with exactly the declared columns."""
-        if not self.files(table):
+        """A SELECT over all files of a table with exactly the declared columns; see ``scan``."""
+        files = self.files(table)
+        if not files:
             return table.empty_select()
-        return scan(table, [str((self.root / table.name).resolve() / "*" / "*" / "*.parquet")])
+        everything = [str((self.root / table.name).resolve() / "*" / "*" / "*.parquet")]
+        return scan(table, everything, merge=_several_formats(file.path.name for file in files))
 
 
-def scan(table: Table, paths: list[str]) -> str:
+def scan(table: Table, paths: list[str], *, merge: bool | None = None) -> str:
     """A SELECT over Parquet files of one warehouse with exactly the declared columns of their table.
+
+    Rows of ``deployments`` come with their current labels, and ``requests`` that several formats report are merged;
+    ``merge`` says whether there may be such, which the names of the files tell otherwise (see ``views``).
 
     An empty file of the declared schema is read along, so that a column that all the others lack is null. A UNION with
     an empty SELECT would do as well, but DuckDB then reads whole structs where a query needs one field of them.
@@ -165,7 +172,20 @@ def scan(table: Table, paths: list[str]) -> str:
     )
     if not known:
         rows = f"({table.empty_select()} UNION ALL BY NAME FROM {rows})"
-    return f"SELECT {columns} FROM {rows}"
+    select = f"SELECT {columns} FROM {rows}"
+    if table.name == "deployments":
+        return current_deployments(select)
+    if table.name == "requests" and (_several_formats(Path(path).name for path in paths) if merge is None else merge):
+        return merged_requests(select)
+    return select
+
+
+def _several_formats(names: Iterable[str]) -> bool:
+    """Whether files of requests, named ``<format>[+<format>…]-<batch>…``, hold more than one format."""
+    formats: set[str] = set()
+    for name in names:
+        formats.update(name.partition("-")[0].split("+"))
+    return len(formats) > 1
 
 
 def _declared(root: Path, table: Table) -> Path:

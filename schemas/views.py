@@ -1,0 +1,141 @@
+"""What a raw table means when it is asked: one request is one row whoever reported it, one server start has its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .raw import DEPLOYMENTS, REQUESTS
+from .table import quote
+
+TRUST = ("responses", "otlp", "guidellm", "aiperf", "bench")
+"""Formats in which the same request may be seen, most trusted first.
+
+A response holds what the server itself measured and counted, a span what it measured; client tools see a request from
+outside, and the later ones in this list keep less of what the server said.
+"""
+SAME_REQUEST_WITHIN = "INTERVAL 10 MINUTES"
+"""Reports with one request id that lie further apart are different requests: clients use ids again."""
+
+_BOUND = (("arrived_at", "finished_at", "e2e_ms"), ("decode_ms", "decode_from"), ("gaps_ms", "gaps_from"))
+"""Columns that only mean something together: they are taken from one report, the first that has the first of them."""
+_WHOLE = ("date", "instance", "source", "byte_offset", "format", "request_id")
+"""Columns that every report has: those of the most trusted one."""
+
+
+def merged_requests(rows: str) -> str:
+    """A SELECT of the columns of ``requests`` from a SELECT of rows of several formats, one row a request.
+
+    Reports belong together where deployment and request id agree, without what vLLM puts around the id of its client,
+    and their times are close. Each field is the first that is known, in order of TRUST; the server's decode time goes
+    before the client's.
+    """
+    rank = "list_position([" + ", ".join(f"'{name}'" for name in TRUST) + "], format)"
+    columns = ", ".join(quote(name) for name in REQUESTS.names)
+    return f"""
+WITH reported AS ({rows}),
+known AS (
+    SELECT
+        *,
+        {rank} AS trust,
+        coalesce(arrived_at, finished_at) AS reported_at,
+        regexp_replace(
+            CASE
+                WHEN format = 'otlp' AND starts_with(request_id, 'cmpl-') THEN regexp_replace(request_id, '-0$', '')
+                ELSE coalesce(tags['response_id'], request_id)
+            END, '^(chatcmpl|cmpl|resp)[-_]', ''
+        ) AS plain_id
+    FROM reported
+),
+seen_twice AS (
+    SELECT deployment, plain_id FROM known GROUP BY deployment, plain_id HAVING count(DISTINCT format) > 1
+),
+spaced AS (
+    SELECT
+        known.*,
+        reported_at - lag(reported_at) OVER (PARTITION BY deployment, plain_id ORDER BY reported_at)
+            > {SAME_REQUEST_WITHIN} AS apart
+    FROM known
+    SEMI JOIN seen_twice USING (deployment, plain_id)
+),
+clustered AS (
+    SELECT
+        * EXCLUDE (apart),
+        count(*) FILTER (apart) OVER (PARTITION BY deployment, plain_id ORDER BY reported_at) AS occasion
+    FROM spaced
+),
+numbered AS (
+    SELECT
+        *,
+        row_number() OVER (PARTITION BY deployment, plain_id, occasion, format ORDER BY reported_at, byte_offset)
+            AS repetition
+    FROM clustered
+),
+merged AS (
+    SELECT {", ".join(_merged())}
+    FROM numbered
+    GROUP BY deployment, plain_id, occasion, repetition
+)
+SELECT {columns} FROM known ANTI JOIN seen_twice USING (deployment, plain_id)
+UNION ALL
+SELECT {columns} FROM merged
+"""
+
+
+def _merged() -> Iterable[str]:
+    bound = {name: group for group in _BOUND for name in group}
+    for name in REQUESTS.names:
+        column = quote(name)
+        if name == "deployment":
+            yield column
+        elif name in _WHOLE:
+            yield f"arg_min({column}, trust) AS {column}"
+        elif name == "status":
+            yield f"coalesce(arg_min(status, trust) FILTER (status <> 'unknown'), 'unknown') AS {column}"
+        elif name in bound:
+            leader = bound[name][0]
+            order = f"trust + CASE WHEN {name.split('_', maxsplit=1)[0]}_from = 'server' THEN 0 ELSE 100 END"
+            order = order if leader in ("decode_ms", "gaps_ms") else "trust"
+            yield f"arg_min_null({column}, {order}) FILTER ({leader} IS NOT NULL) AS {column}"
+        else:
+            yield f"arg_min({column}, trust) FILTER ({column} IS NOT NULL) AS {column}"
+
+
+def current_deployments(rows: str) -> str:
+    """A SELECT of the columns of ``deployments`` from a SELECT of its rows, with the latest value of each label.
+
+    One row a server start; a deployment of which no start is known has one row, with labels only.
+    """
+    columns = ", ".join(
+        {"labels": "coalesce(current.labels, MAP {}) AS labels", "labelled_at": "current.labelled_at"}.get(
+            name, f"said.{quote(name)}"
+        )
+        for name in DEPLOYMENTS.names
+    )
+    return f"""
+WITH said AS ({rows}),
+given AS (
+    SELECT deployment, labelled_at, unnest(map_entries(labels)) AS label FROM said
+),
+latest AS (
+    SELECT deployment, label.key AS name, arg_max(label.value, labelled_at) AS value, max(labelled_at) AS labelled_at
+    FROM given
+    GROUP BY deployment, label.key
+),
+current AS (
+    SELECT
+        deployment,
+        map_from_entries(list({{'key': name, 'value': value}} ORDER BY name)) AS labels,
+        max(labelled_at) AS labelled_at
+    FROM latest
+    GROUP BY deployment
+)
+SELECT {columns}
+FROM said
+LEFT JOIN current ON said.deployment = current.deployment
+QUALIFY
+    said.started_at IS NOT NULL
+    OR (
+        count(said.started_at) OVER (PARTITION BY said.deployment) = 0
+        AND row_number() OVER (PARTITION BY said.deployment ORDER BY said.labelled_at, said.instance) = 1
+    )
+"""
