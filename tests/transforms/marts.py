@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import duckdb
@@ -67,13 +67,21 @@ class House:
 
     def mart(self, name: str) -> list[dict[str, Any]]:
         """All rows of a mart, in order of all columns."""
-        for table in needed_marts(name):
+        return self._computed(needed_marts(name))[name]
+
+    def every_mart(self) -> dict[str, list[dict[str, Any]]]:
+        """All rows of all marts, by name."""
+        return self._computed(MART_TABLES)
+
+    def _computed(self, tables: Iterable[Table]) -> dict[str, list[dict[str, Any]]]:
+        rows = {}
+        for table in tables:
             self.connection.execute(f"DROP TABLE IF EXISTS {table.name}")
             self.connection.execute(table.ddl())
             self.connection.execute(f"INSERT INTO {table.name} BY NAME {query('marts', table.name)}")
-        cursor = self.connection.execute(f"SELECT * FROM {name} ORDER BY ALL")
-        names = [column[0] for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            cursor = self.connection.execute(f"SELECT * FROM {table.name} ORDER BY ALL")
+            rows[table.name] = [dict(zip(table.names, row, strict=True)) for row in cursor.fetchall()]
+        return rows
 
     def one(self, name: str, **where: Any) -> dict[str, Any]:
         """The only row of a mart in which the given columns hold the given values."""

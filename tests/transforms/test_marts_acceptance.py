@@ -108,7 +108,11 @@ def test_counters_of_a_varying_length_are_censored_and_give_no_conditional() -> 
         (200, 0.375, None, True),
         (200, 0.125, None, True),
     ]
-    assert [only(row, "marginal_gain", "extrapolated") for row in rows] == [(0.375, False), (0.125, False), (None, False)]
+    assert [only(row, "marginal_gain", "extrapolated") for row in rows] == [
+        (0.375, False),
+        (0.125, False),
+        (None, False),
+    ]
 
 
 def test_servers_of_different_fixed_lengths_tell_the_rounds_of_every_position() -> None:
@@ -197,9 +201,7 @@ def test_a_dead_drafter_has_survival_zero_and_no_rate_on_condition_of_nothing() 
 
 
 def test_the_rates_that_a_log_prints_are_estimates() -> None:
-    house = House().put(
-        "cells_log_stats", {"rounds": 100, "drafted": 200, "accepted": 121, "accepted_at": [80, 40]}
-    )
+    house = House().put("cells_log_stats", {"rounds": 100, "drafted": 200, "accepted": 121, "accepted_at": [80, 40]})
     assert [only(row, "survival", "conditional", "censored", "evidence") for row in house.mart("positions")] == [
         (0.8, 0.8, False, "estimated"),
         (0.4, 0.5, False, "estimated"),

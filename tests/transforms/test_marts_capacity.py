@@ -25,7 +25,9 @@ def test_the_last_start_before_the_end_of_the_day_says_what_was_served() -> None
     house.put(
         "deployments",
         start(started_at=dt.datetime(2026, 11, 28), model="old", draft_limit=5, speculative=True),
-        start(model="new", quantization="FP8", speculative=False, draft_limit=3, tensor_parallel=2, pipeline_parallel=2),
+        start(
+            model="new", quantization="FP8", speculative=False, draft_limit=3, tensor_parallel=2, pipeline_parallel=2
+        ),
         start(started_at=dt.datetime(2026, 11, 30), model="later"),
     )
     row = house.one("deployment_days")
@@ -48,7 +50,9 @@ def test_instances_that_differ_leave_open_what_was_served() -> None:
         ({}, None),
     ],
 )
-def test_without_a_start_up_record_the_counts_tell_of_speculation(cell: dict[str, Any], speculative: bool | None) -> None:
+def test_without_a_start_up_record_the_counts_tell_of_speculation(
+    cell: dict[str, Any], speculative: bool | None
+) -> None:
     assert House().put("cells_snapshots", cell).one("deployment_days")["speculative"] is speculative
 
 

@@ -115,7 +115,13 @@ def test_without_any_baseline_there_is_no_speedup() -> None:
 
 def test_ordinary_decode_has_no_account_of_its_own() -> None:
     row = house(plain(), drafted()).one("ledger", deployment="plain", load_band="5-8")
-    assert only(row, "t0_ms", "speedup", "round_time_ms", "effective_length", "tpot_ms") == (None, None, 10.0, 1.0, 10.0)
+    assert only(row, "t0_ms", "speedup", "round_time_ms", "effective_length", "tpot_ms") == (
+        None,
+        None,
+        10.0,
+        1.0,
+        10.0,
+    )
 
 
 def test_several_baselines_of_one_date_are_pooled() -> None:
@@ -254,4 +260,10 @@ def test_time_length_and_tpot_are_of_one_population() -> None:
     assert only(row, "tokens", "steps", "tpot_ms", "round_time_ms", "effective_length") == (1_000, 400, 8.0, 20.0, 2.5)
     many = {"decode_tokens": 1_000, "decode_ns": 12_000 * MS, "block": 49, **unknown_steps}
     row = house(drafted(), drafted(**many)).one("ledger", load_band="5-8")
-    assert only(row, "tokens", "steps", "tpot_ms", "round_time_ms", "effective_length") == (2_000, None, 10.0, None, None)
+    assert only(row, "tokens", "steps", "tpot_ms", "round_time_ms", "effective_length") == (
+        2_000,
+        None,
+        10.0,
+        None,
+        None,
+    )

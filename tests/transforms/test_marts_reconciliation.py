@@ -28,7 +28,9 @@ ANSWERED: dict[str, Any] = {
 
 def house(**given: Any) -> House:
     """A server that was idle at both edges of its scrapes."""
-    scrapes = [{"scraped_at": at, "running": 0.0, "generation_tokens": total} for at, total in ((EIGHT, 0), (NINE, 1_005))]
+    scrapes = [
+        {"scraped_at": at, "running": 0.0, "generation_tokens": total} for at, total in ((EIGHT, 0), (NINE, 1_005))
+    ]
     return House().put("cells_snapshots", {**HEALTHY, **given}).put("snapshots", *scrapes)
 
 
@@ -66,7 +68,9 @@ def test_positions_of_one_engine_under_totals_of_two_do_not_add_up_and_the_diffe
 
 
 def test_a_fault_of_one_engine_is_not_hidden_by_another() -> None:
-    rows = house(accepted_at=[300, 200, 99]).put("cells_snapshots", {**HEALTHY, "engine": 1, "accepted_at": [300, 201, 100]})
+    rows = house(accepted_at=[300, 200, 99]).put(
+        "cells_snapshots", {**HEALTHY, "engine": 1, "accepted_at": [300, 201, 100]}
+    )
     assert [only(row, "engine", "difference") for row in rows.mart("reconciliation") if row["verdict"] == "fail"] == [
         (0, -1.0),
         (1, 1.0),
@@ -126,7 +130,9 @@ def test_requests_in_flight_at_an_edge_leave_decode_time_open(edge: dt.datetime,
 def test_rows_of_ordinary_decode_ask_nothing_of_acceptance() -> None:
     none = dict.fromkeys(("rounds", "drafted", "accepted", "accepted_at"))
     rows = house(steps=995, step_rounds=0, step_accepted=0, **none)
-    assert verdicts(rows) == dict.fromkeys(("truncated_not_negative", "first_tokens_finish", "decode_time_adds_up"), "ok")
+    assert verdicts(rows) == dict.fromkeys(
+        ("truncated_not_negative", "first_tokens_finish", "decode_time_adds_up"), "ok"
+    )
 
 
 def test_requests_and_counters_of_the_same_span_agree() -> None:

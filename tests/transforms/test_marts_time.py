@@ -80,7 +80,13 @@ def test_quantiles_of_requests_lie_within_one_per_cent() -> None:
     bucket = math.floor(math.log(50e6) / math.log(1.02))
     house = House().put(
         "cells_requests",
-        {"task": "chat", "itl": {bucket: 98, -1: 2}, "longest_pause_ns": 70_000_000, "decode_ns": 10, "decode_tokens": 1},
+        {
+            "task": "chat",
+            "itl": {bucket: 98, -1: 2},
+            "longest_pause_ns": 70_000_000,
+            "decode_ns": 10,
+            "decode_tokens": 1,
+        },
         {"task": "chat", "block": 49, "itl": {bucket: 2}, "longest_pause_ns": 50_000_000, "decode_ns": 10},
     )
     row = house.one("latency", task="chat")
