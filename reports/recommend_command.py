@@ -10,7 +10,7 @@ import click
 
 from ..schemas.config import load_settings
 from ..schemas.errors import UsageError
-from ..schemas.options import config_option, warehouse_option
+from ..schemas.options import config_option, format_option, warehouse_option
 from ..schemas.warehouse import Warehouse
 from .recommend import Recommendation, evidence, price, recommend
 from .schedule import Limits, check_ranges
@@ -28,7 +28,7 @@ from .schedule import Limits, check_ranges
 @click.option(
     "--max-kv-usage", type=click.FloatRange(0, 1), metavar="SHARE", help="Greatest KV use, candidates included."
 )
-@click.option("--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@format_option("table", "json")
 @config_option
 @warehouse_option
 def recommend_command(
@@ -37,11 +37,14 @@ def recommend_command(
     schedule: str | None,
     max_gap_ms: float | None,
     max_kv_usage: float | None,
-    output: str,
+    form: str,
     config: Path | None,
     warehouse: str,
 ) -> None:
-    """Recommend a num_speculative_tokens_per_batch_size schedule, from what ran, with its evidence."""
+    """Recommend draft lengths by load, with their evidence.
+
+    The answer is a valid num_speculative_tokens_per_batch_size, from what ran.
+    """
     given = _given(schedule) if schedule is not None else None
     connection = Warehouse(warehouse).require().connect()
     found = evidence(connection, deployment, [day.date() for day in dates] if dates else None)
@@ -51,10 +54,10 @@ def recommend_command(
             "num_speculative_tokens_per_batch_size": given,
             "saving": price(found, given),
         }
-        click.echo(json.dumps(answer) if output == "json" else f"{json.dumps(given)}\n{_saving(answer['saving'])}")
+        click.echo(json.dumps(answer) if form == "json" else f"{json.dumps(given)}\n{_saving(answer['saving'])}")
         return
     result = recommend(found, load_settings(config).load_bands, Limits(max_gap_ms, max_kv_usage))
-    click.echo(json.dumps(result.as_json(), ensure_ascii=False) if output == "json" else _table(result))
+    click.echo(json.dumps(result.as_json(), ensure_ascii=False) if form == "json" else _table(result))
 
 
 def _given(text: str) -> list[list[int]]:
