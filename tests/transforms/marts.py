@@ -47,7 +47,7 @@ class House:
     """All raw and cell tables, empty at first; marts are computed from them."""
 
     def __init__(self) -> None:
-        self.connection = duckdb.connect()
+        self.connection = duckdb.connect(config={"threads": 1})
         create_macros(self.connection, DEFAULT_SETTINGS)
         for table in (*RAW_TABLES, *CELL_TABLES):
             self.connection.execute(table.ddl())

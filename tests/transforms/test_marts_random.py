@@ -129,14 +129,16 @@ def interval_cells(draw: st.DrawFn, deployment: str, drafts: bool) -> dict[str, 
     time = steps * draw(st.integers(5, 60)) * MS
     counts = [draw(st.integers(0, 9)) for _ in range(3)]
     return {
-        "deployment": deployment, "load": draw(st.sampled_from(LOADS)), "n": 1, "duration_ns": draw(st.integers(1, 60)) * 10**9,
+        "deployment": deployment, "load": draw(st.sampled_from(LOADS)),
+        "n": 1, "duration_ns": draw(st.integers(1, 60)) * 10**9,
         "requests": requests, "output_tokens": tokens + requests, "prompt_tokens": 10 * requests, "succeeded": requests,
         "failed": 0, "rounds": rounds if drafts else None, "drafted": drafted if drafts else None,
         "accepted": accepted if drafts else None, "accepted_at": accepted_at if drafts else None,
         "decode_ns": time, "decode_tokens": tokens, "steps": steps, "step_tokens": tokens, "step_decode_ns": time,
         "step_rounds": rounds, "step_accepted": accepted, "preemptions": draw(st.integers(0, 2)),
         "itl": {"le": [0.02, 0.05, math.inf], "n": counts}, "itl_sum": time, "decode_sum_ns": time,
-        "kv_n": 1, "kv_ppm": 400_000, "kv_max_ppm": draw(st.integers(0, 10**6)), "kv_hist": {draw(st.integers(0, 1000)): 1},
+        "kv_n": 1, "kv_ppm": 400_000, "kv_max_ppm": draw(st.integers(0, 10**6)),
+        "kv_hist": {draw(st.integers(0, 1000)): 1},
         "waiting_n": 1, "waiting": draw(st.integers(0, 3)), "waiting_max": draw(st.integers(0, 3)),
         "running_n": 1, "running_milli": draw(st.integers(0, 9_000)),
     }  # fmt: skip
