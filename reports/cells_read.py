@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..schemas import TABLES
 from ..schemas.cells import CELLS_LOG_STATS, CELLS_REQUESTS, CELLS_SNAPSHOTS
 from ..schemas.measures import MEASURES, Measure
-from ..schemas.table import Table, literal, quote
+from ..schemas.table import Table, quote
 from ..schemas.warehouse import Warehouse, scan
 from .buckets import Buckets
 from .quantile import Histogram
@@ -40,6 +40,8 @@ CELLS: Mapping[str, Table] = {
 """Cell table of each origin that can be compared."""
 FINER_KEYS = ("context_band", "task", "temperature_class", "output_band", "lora")
 """Keys of a stratum beside load; only requests have them."""
+POSITIONS_ROUND = 0.01
+"""Positions of log lines come from printed rates; within this share of C they add up."""
 PLAIN = (
     "rounds",
     "rounds_min",
@@ -175,6 +177,30 @@ class CellReader:
         )
         return cast("float | None", (row.fetchone() or (None,))[0])
 
+    def first_position(self, side: Selection, origin: str) -> float | None:
+        """C_1 over all cells of a side; None where positions are not known or do not add up to C."""
+        if origin == "requests":
+            cells = self._selected(TABLES["cells_draft_lengths"], side)
+            cells = f"SELECT * FROM ({cells}) WHERE origin = 'requests'"
+        else:
+            cells = self._selected(CELLS[origin], side)
+        row = self._connection.execute(
+            "SELECT sum(accepted_at[1])::DOUBLE, sum(list_sum(accepted_at))::DOUBLE, sum(accepted)::DOUBLE "
+            f"FROM ({cells})"
+        ).fetchone()
+        first, positions, accepted = row or (None, None, None)
+        if first is None or positions is None or accepted is None:
+            return None
+        return first if abs(positions - accepted) <= POSITIONS_ROUND * accepted else None
+
+    def _selected(self, table: Table, side: Selection) -> str:
+        paths = [
+            str(file.path)
+            for night in side.nights
+            for file in self._warehouse.files(table, date=night.date, deployment=night.deployment)
+        ]
+        return scan(table, paths) if paths else table.empty_select()
+
     def _read(self, side: Selection, origin: str, grain: Grain, loads: Loads) -> Frame:
         table = CELLS[origin]
         names = {*table.names, "gpu_ns"} if "duration_ns" in table.names else set(table.names)
@@ -203,12 +229,7 @@ class CellReader:
     def _cells(self, side: Selection, origin: str, grain: Grain, loads: Loads) -> str:
         """A SELECT of the cells of a side with the columns night, unit, load and rest."""
         table = CELLS[origin]
-        paths = [
-            str(file.path)
-            for night in side.nights
-            for file in self._warehouse.files(table, date=night.date, deployment=night.deployment)
-        ]
-        source = scan(table, paths) if paths else table.empty_select()
+        source = self._selected(table, side)
         finer = [key for key in FINER_KEYS if key in table.names]
         rest = f"to_json([{', '.join(finer)}])::VARCHAR" if finer else "'[]'"
         place = {"hour": "hour", "block": "block"}[grain]
@@ -224,7 +245,7 @@ class CellReader:
         )
 
     def _arrow(self, query: str) -> pa.Table:
-        return self._connection.execute(query).to_arrow_table()
+        return self._connection.sql(query).to_arrow_table()
 
 
 def _ratio_parts(measure: Measure, names: set[str]) -> dict[str, str]:
@@ -284,11 +305,3 @@ def _ints(table: pa.Table, name: str) -> Index:
 
 def _floats(table: pa.Table, name: str) -> Vector:
     return cast("NDArray[np.float64]", np.nan_to_num(table[name].to_numpy().astype(np.float64), nan=0.0, posinf=np.inf))
-
-
-def nights_clause(side: Selection) -> str:
-    """An SQL condition on date and deployment for the nights of a side."""
-    if not side.nights:
-        return "false"
-    pairs = ", ".join(f"(DATE {literal(night.date.isoformat())}, {literal(night.deployment)})" for night in side.nights)
-    return f"(date, deployment) IN ({pairs})"

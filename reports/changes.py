@@ -35,6 +35,8 @@ NONE_WHEN_SILENT = frozenset({"quantization", "draft_method", "draft_model", "dr
 """Fields whose absence from a start-up record says none."""
 LOSSLESS_RULES = frozenset({"rejection_sampler", "rejection", "strict", "standard", "lossless"})
 """Acceptance rules under which outputs keep the target's distribution; any other one is taken as lossy."""
+SAME_LENGTH = 0.05
+"""Relative difference of mean draft lengths up to which acceptance compares."""
 MEAN_SHIFT = 0.20
 """Relative change of mean prompt or output length that is worth naming; strata carry the comparison."""
 SHARE_SHIFT = 0.10

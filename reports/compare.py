@@ -63,6 +63,7 @@ class Comparison:
         self._server: dict[tuple[Selection, str, Grain, Loads], buckets.Buckets] = {}
         self._edges: dict[float, float | None] = {}
         self._origins: dict[str, str | None] = {}
+        self._found: dict[tuple[str, str | None, bool], Found] = {}
 
     @cached_property
     def load_bands(self) -> tuple[str, ...]:
@@ -91,6 +92,12 @@ class Comparison:
 
     def estimate(self, name: str, band: str | None = None, *, relative: bool = True) -> Found:
         """The change of a measure overall or at one load band; ``relative`` False gives a difference."""
+        key = (name, band, relative)
+        if key not in self._found:
+            self._found[key] = self._estimate(name, band, relative=relative)
+        return self._found[key]
+
+    def _estimate(self, name: str, band: str | None, *, relative: bool) -> Found:
         measure = MEASURES[name]
         if measure.form == "composite":
             return self._composite(measure, band)
@@ -126,7 +133,7 @@ class Comparison:
     def edge_over(self, share: float = 0.99) -> float | None:
         """The bucket edge in seconds below which ``itl_over`` does not count; None without a finite one."""
         if share not in self._edges:
-            self._edges[share] = buckets.edge_below(self._buckets(self.sides[0], "itl", "hour", None), share)
+            self._edges[share] = buckets.edge_below(self.buckets(self.sides[0], "itl", "hour", None), share)
         return self._edges[share]
 
     def _at(
@@ -154,12 +161,13 @@ class Comparison:
     def _quantile(self, measure: Measure, origin: str, unit: str, grain: Grain, band: str | None) -> Estimate:
         strata, share = len(self.strata(origin).keys), measure.share or 0.5
         if origin == "requests":
-            sides = [self._histogram(side, measure.histogram, grain, band) for side in self.sides]
+            sides = [self.histogram(side, measure.histogram, grain, band) for side in self.sides]
             return quantile.compare(sides[0], sides[1], strata, unit, share, measure.scale)
-        edged = [self._buckets(side, measure.histogram, grain, band) for side in self.sides]
+        edged = [self.buckets(side, measure.histogram, grain, band) for side in self.sides]
         return buckets.compare(edged[0], edged[1], strata, unit, share, SECONDS_TO_MS)
 
-    def _histogram(self, side: Selection, name: str, grain: Grain, band: str | None) -> quantile.Histogram:
+    def histogram(self, side: Selection, name: str, grain: Grain, band: str | None) -> quantile.Histogram:
+        """Histograms of a side's requests, inside a band or everywhere."""
         strata, loads = self.strata("requests"), self._loads(band) if grain == "block" else None
         key = (side, name, grain, loads)
         if key not in self._histograms:
@@ -167,7 +175,8 @@ class Comparison:
         found = self._histograms[key]
         return found.where(strata.in_band(band)[found.seen.stratum])
 
-    def _buckets(self, side: Selection, name: str, grain: Grain, band: str | None) -> buckets.Buckets:
+    def buckets(self, side: Selection, name: str, grain: Grain, band: str | None) -> buckets.Buckets:
+        """Histograms of a side's servers, inside a band or everywhere."""
         strata, loads = self.strata("snapshots"), self._loads(band) if grain == "block" else None
         key = (side, name, grain, loads)
         if key not in self._server:
@@ -180,7 +189,7 @@ class Comparison:
         edge = self.edge_over(measure.share or 0.99)
         if edge is None:
             return replace(empty, problem="no_baseline")
-        sides = [self._buckets(side, "itl", grain, band) for side in self.sides]
+        sides = [self.buckets(side, "itl", grain, band) for side in self.sides]
         sums = [buckets.over(side, edge) for side in sides]
         if sums[0] is None or sums[1] is None:
             return replace(empty, problem="edges" if all(len(side.count) for side in sides) else "no_data")

@@ -46,7 +46,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class _Curve:
+class Curve:
     """A standardised distribution: shares at the lower edges of consecutive buckets, the last one at 1."""
 
     first: int
@@ -54,9 +54,16 @@ class _Curve:
     shares: Vector
     """Share below the lower edge of bucket ``first`` + i."""
 
+    def bucket(self, share: float) -> int:
+        """The number of the bucket in which a share is reached."""
+        return self.first + self._position(share)
+
+    def _position(self, share: float) -> int:
+        return int(np.clip(np.searchsorted(self.shares, share, side="right") - 1, 0, len(self.shares) - 2))
+
     def value(self, share: float) -> float:
         """The value below which a share lies, interpolated on the log scale inside a bucket."""
-        position = int(np.clip(np.searchsorted(self.shares, share, side="right") - 1, 0, len(self.shares) - 2))
+        position = self._position(share)
         low, high = float(self.shares[position]), float(self.shares[position + 1])
         inside = min(1.0, max(0.0, (share - low) / (high - low))) if high > low else 0.0
         return edge(self.first + position + inside)
@@ -75,7 +82,7 @@ def bucket_of(value: float) -> float:
 def compare(baseline: Histogram, candidate: Histogram, strata: int, unit: str, share: float, scale: float) -> Estimate:
     """The relative change of a quantile; values in the unit of the histogram times ``scale``."""
     sides = [side.where(side.seen.den > 0) for side in (baseline, candidate)]
-    figures = [scale * _whole(side).value(share) if len(side.seen.den) else None for side in sides]
+    figures = [scale * whole(side).value(share) if len(side.seen.den) else None for side in sides]
     estimate = Estimate(Sided(figures[0], None), Sided(figures[1], None), "quantile", unit)
     if None in figures:
         return replace(estimate, problem=missing(figures[0] is None, figures[1] is None))
@@ -98,20 +105,21 @@ def compare(baseline: Histogram, candidate: Histogram, strata: int, unit: str, s
     return _with_interval(estimate, below, curves, values, weight, share, unit, scale)
 
 
-def _whole(side: Histogram) -> _Curve:
+def whole(side: Histogram) -> Curve:
+    """The distribution of a side, unweighted."""
     return _curve(add_up(side.bucket - side.bucket.min(), side.count, int(np.ptp(side.bucket)) + 1), side.bucket)
 
 
-def _standardized(side: Histogram, weight: Vector) -> _Curve:
+def _standardized(side: Histogram, weight: Vector) -> Curve:
     stratum = side.seen.stratum[side.row]
     share = divide(weight, side.seen.by_stratum(side.seen.den, len(weight)))
     scaled = side.count * share[stratum]
     return _curve(add_up(side.bucket - side.bucket.min(), scaled, int(np.ptp(side.bucket)) + 1), side.bucket)
 
 
-def _curve(counts: Vector, buckets: Index) -> _Curve:
+def _curve(counts: Vector, buckets: Index) -> Curve:
     cumulative = np.concatenate(([0.0], np.cumsum(counts)))
-    return _Curve(int(buckets.min()), cumulative / cumulative[-1])
+    return Curve(int(buckets.min()), cumulative / cumulative[-1])
 
 
 def _below(side: Histogram, value: float) -> Sums:
@@ -146,7 +154,7 @@ def _described(estimate: Estimate, sides: list[Histogram], values: list[float], 
 def _with_interval(
     estimate: Estimate,
     below: list[Sums],
-    curves: list[_Curve],
+    curves: list[Curve],
     values: list[float],
     weight: Vector,
     share: float,

@@ -1,0 +1,283 @@
+"""What to try: the largest term of the split, and the causes that the data support; never one that they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from .model import Advice, BandFigures, Change, GateResult, PositionFigures, ReconciliationRow, SplitRow
+
+WORTH_NAMING = 0.01
+"""A term of Δ ln TPOT below this explains nothing that a gate would judge."""
+PROPORTIONAL = 0.05
+"""Conditional acceptances that fell by amounts this close together fell alike."""
+DEAD_FIRST = 0.30
+"""Fall of the first position's survival, relative, from which the drafter itself is in question."""
+BAD = frozenset({"fail", "warn", "inconclusive", "acknowledged"})
+TPOT_FAMILY = (
+    "tpot_ms",
+    "e2e_ms_p95",
+    "request_tpot_ms_p95",
+    "request_tpot_ms_p99",
+    "output_tps",
+    "gpu_s_per_1k_tokens",
+)
+EXPLAINS = {
+    "acceptance": (*TPOT_FAMILY, "acceptance_length", "effective_length"),
+    "coverage": (*TPOT_FAMILY, "effective_length", "coverage"),
+    "truncation": (*TPOT_FAMILY, "effective_length"),
+    "round_time": (*TPOT_FAMILY, "round_time_ms", "itl_ms_p99", "itl_ms_p95", "itl_over"),
+    "mix": (),
+}
+"""Measures that each term of the split moves."""
+OWN = {"acceptance": "acceptance_length", "coverage": "coverage", "round_time": "round_time_ms"}
+"""The measure that is the term itself."""
+
+
+@dataclass(frozen=True)
+class Clues:
+    """What the causes are looked for in."""
+
+    results: Sequence[GateResult]
+    split: Sequence[SplitRow]
+    bands: Sequence[BandFigures]
+    positions: Sequence[PositionFigures]
+    reconciliation: Sequence[ReconciliationRow]
+    changes: Sequence[Change]
+
+    def bad(self, *measures: str) -> list[GateResult]:
+        """Failures and warnings of these measures, overall or at a band."""
+        return [r for r in self.results if r.verdict in {"fail", "warn", "acknowledged"} and r.measure in measures]
+
+
+def advise(clues: Clues) -> tuple[Advice, ...]:
+    """All advice for a report, the most general first."""
+    found = [
+        *_dead(clues),
+        *_implausible(clues),
+        *_metrics(clues),
+        *_terms(clues),
+        *_preemption(clues),
+        *_prefill(clues),
+    ]
+    return tuple(found)
+
+
+def attach(results: Sequence[GateResult], advice: Sequence[Advice]) -> list[GateResult]:
+    """The results, each that did not pass with the actions of the advice about its measure and place."""
+    return [
+        replace(
+            result,
+            advice=tuple(
+                dict.fromkeys(
+                    item.action
+                    for item in advice
+                    if result.measure in item.measures and item.stratum in {None, result.stratum}
+                )
+            ),
+        )
+        if result.verdict in BAD
+        else result
+        for result in results
+    ]
+
+
+def _dead(clues: Clues) -> list[Advice]:
+    return [
+        Advice(
+            "drafter_dead",
+            "The drafter proposes tokens that the target never accepts.",
+            result.reason,
+            "Check that drafter and target belong together (checkpoint, tokenizer, quantization)"
+            f"{_named_changes(clues.changes, 'draft', 'target')}; until then switch speculation off: rounds only cost.",
+            None,
+            ("acceptance_length", "effective_length", "tpot_ms"),
+        )
+        for result in clues.results
+        if result.reason_code == "dead"
+    ]
+
+
+def _implausible(clues: Clues) -> list[Advice]:
+    return [
+        Advice(
+            "implausible",
+            "Acceptance is better than this drafter can be on ordinary text.",
+            result.reason,
+            "Look at outputs for repetition (ingest with --hash-text tells distinct 4-grams) and at the load generator "
+            "before booking a gain.",
+            None,
+            ("acceptance_length",),
+        )
+        for result in clues.results
+        if result.reason_code == "implausible"
+    ]
+
+
+def _metrics(clues: Clues) -> list[Advice]:
+    broken = [row for row in clues.reconciliation if row.verdict == "fail" and row.check_name == "positions_add_up"]
+    if not broken:
+        return []
+    row = broken[0]
+    return [
+        Advice(
+            "metrics",
+            "The counters by position do not add up to the accepted tokens: a fault of the metrics, not of the model.",
+            f"{row.deployment} on {row.date}: expected {row.expected:,.0f}, found {row.found:,.0f}."
+            if row.expected is not None and row.found is not None
+            else f"{row.deployment} on {row.date}.",
+            "Scrape every engine of the data-parallel group, or compare acceptance without positions.",
+            None,
+            ("identities",),
+        )
+    ]
+
+
+def _terms(clues: Clues) -> list[Advice]:
+    """The terms of the split that explain failures, overall and at each band: the largest one, and any with its own."""
+    found = []
+    for row in clues.split:
+        for term, measures in EXPLAINS.items():
+            size = getattr(row, term)
+            failing = [result for result in clues.bad(*measures) if result.stratum == row.stratum]
+            own = any(result.measure == OWN.get(term) for result in failing)
+            leading = term == row.largest and row.d_ln_tpot >= WORTH_NAMING and (failing or term == "mix")
+            if size < WORTH_NAMING or not (own or leading) or (term == "mix" and row.stratum is not None):
+                continue
+            finding = f"ln TPOT changed by {row.d_ln_tpot:+.3f}; {term.replace('_', ' ')} alone made it {size:+.3f}."
+            evidence, action = _CAUSES[term](clues, row)
+            found.append(Advice(term, finding, evidence, action, row.stratum, measures))
+    if not clues.split and clues.bad("acceptance_length"):
+        evidence, action = _acceptance_cause(clues, None)
+        finding = "Acceptance length fell; decode times are not known, so its share of TPOT is not either."
+        found.append(Advice("acceptance", finding, evidence, action, None, EXPLAINS["acceptance"]))
+    return found
+
+
+def _acceptance_cause(clues: Clues, row: SplitRow | None) -> tuple[str, str]:
+    named = _named_changes(clues.changes, "draft", "target")
+    falls = _falls(clues.positions)
+    if not falls:
+        return "Positions are not known on both sides.", f"Compare the drafter with the last good start{named}."
+    evidence = "Survival by position changed by " + ", ".join(f"{fall:+.1%}" for fall in falls) + "."
+    if falls[0] <= -DEAD_FIRST:
+        return evidence, f"The first position fell: check that the drafter fits this checkpoint or quantization{named}."
+    if len(falls) > 1 and falls[0] > -PROPORTIONAL and falls[-1] < falls[0] - PROPORTIONAL:
+        return evidence, f"Only later positions fell: a shorter draft loses little{named}."
+    return evidence, f"Every position fell: compare draft checkpoint and quantization with the last good start{named}."
+
+
+def _coverage_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
+    before, after = _band_pair(clues.bands, row)
+    evidence = "Coverage is not known on both sides."
+    if before and after and before.coverage is not None and after.coverage is not None:
+        evidence = f"Coverage went from {before.coverage:.1%} to {after.coverage:.1%} of the steps."
+    return (
+        evidence,
+        "Look for steps without a draft: a schedule that switches drafts off, n-gram lookups without a match, \
+structured output that voids drafts, resumes after preemption.",
+    )
+
+
+def _truncation_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
+    return (
+        "More accepted tokens fell behind the end of outputs.",
+        "Shorter outputs or lower caps cut inside a round: a shorter draft costs less there.",
+    )
+
+
+def _round_time_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
+    before, after = _band_pair(clues.bands, row)
+    evidence = "Round time is not known on both sides."
+    if before and after and before.round_time_ms and after.round_time_ms:
+        evidence = f"Round time went from {before.round_time_ms:.2f} to {after.round_time_ms:.2f} ms"
+        if before.mean_draft_length and after.mean_draft_length:
+            evidence += f", draft length from {before.mean_draft_length:.2f} to {after.mean_draft_length:.2f}"
+        if before.t0_ms and after.t0_ms:
+            evidence += f", ordinary decode from {before.t0_ms:.2f} to {after.t0_ms:.2f} ms"
+        evidence += "."
+        if before.mean_draft_length and after.mean_draft_length and after.mean_draft_length > before.mean_draft_length:
+            return evidence, "Drafts got longer: price the lengths with `specledger recommend`."
+        if before.t0_ms and after.t0_ms and after.t0_ms / before.t0_ms > 1 + WORTH_NAMING:
+            return (
+                evidence,
+                "Ordinary decode became slower too: look at the server and its hardware, not at the drafter.",
+            )
+    named = _named_changes(clues.changes, "draft", "server", "hardware")
+    return evidence, (
+        f"Acceptance did not cause this: check graph sizes against running x (K + 1), draft and verify cost{named}."
+    )
+
+
+def _mix_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
+    return (
+        "Within strata there was less change than in total.",
+        "The traffic changed, not the deployment: compare the load mix and the tasks before touching the drafter.",
+    )
+
+
+_CAUSES = {
+    "acceptance": _acceptance_cause,
+    "coverage": _coverage_cause,
+    "truncation": _truncation_cause,
+    "round_time": _round_time_cause,
+    "mix": _mix_cause,
+}
+
+
+def _falls(positions: Sequence[PositionFigures]) -> list[float]:
+    """Relative change of survival, position by position, where both sides have it."""
+    before = {p.position: p.survival for p in positions if p.side == "baseline"}
+    after = {p.position: p.survival for p in positions if p.side == "candidate"}
+    return [after[i] / before[i] - 1 for i in sorted(before) if i in after and before[i] > 0]
+
+
+def _band_pair(bands: Sequence[BandFigures], row: SplitRow) -> tuple[BandFigures | None, BandFigures | None]:
+    label = "all" if row.stratum is None else row.stratum.load_band
+    return (
+        next((band for band in bands if band.side == "baseline" and band.load_band == label), None),
+        next((band for band in bands if band.side == "candidate" and band.load_band == label), None),
+    )
+
+
+def _named_changes(changes: Sequence[Change], *kinds: str) -> str:
+    named = [f"{c.what} went from {c.baseline} to {c.candidate}" for c in changes if c.kind in kinds]
+    return f" ({'; '.join(named)})" if named else ""
+
+
+def _preemption(clues: Clues) -> list[Advice]:
+    return [
+        Advice(
+            "preemption",
+            "More requests were preempted and computed again.",
+            f"{result.baseline or 0.0:.1f} to {result.candidate or 0.0:.1f} per 1,000 requests.",
+            "The KV cache is too small for this load with its candidates: lower max_num_seqs or the draft length, or "
+            "give the cache more memory.",
+            result.stratum,
+            ("per_1k_requests",),
+        )
+        for result in clues.bad("per_1k_requests")
+    ]
+
+
+def _prefill(clues: Clues) -> list[Advice]:
+    """Pauses that grew although the round time did not: prefill work of other requests stands between the rounds."""
+    pauses = clues.bad("longest_pause_ms", "itl_ms_p99", "itl_over")
+    steady = any(r.measure == "round_time_ms" and r.stratum is None and r.verdict == "pass" for r in clues.results)
+    if not pauses or not steady:
+        return []
+    return [
+        Advice(
+            "prefill",
+            "Long gaps grew while the round time held.",
+            "; ".join(
+                f"{r.measure}: {r.baseline:,.1f} to {r.candidate:,.1f}"
+                for r in pauses[:3]
+                if r.baseline and r.candidate
+            ),
+            "Prefill of other requests may stand between the rounds: lower max_num_batched_tokens, and look at the "
+            "prefill share of the iterations.",
+            None,
+            ("longest_pause_ms", "itl_ms_p99", "itl_over"),
+        )
+    ]

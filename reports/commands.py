@@ -1,0 +1,82 @@
+"""The command ``report``."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from pathlib import Path
+
+import click
+
+from ..schemas.config import load_settings
+from ..schemas.errors import UsageError
+from ..schemas.options import config_option, warehouse_option
+
+
+@click.command()
+@click.option("--baseline", metavar="EXPR", help="SQL predicate over deployments and dates: what is held against.")
+@click.option("--candidate", metavar="EXPR", help="SQL predicate over deployments and dates: what is judged.")
+@click.option(
+    "--gates", type=click.Path(path_type=Path), metavar="FILE", help="TOML file that changes the gates' defaults."
+)
+@click.option(
+    "--acknowledge", type=click.Path(path_type=Path), metavar="FILE", help="TOML file of accepted regressions."
+)
+@click.option(
+    "--grid",
+    multiple=True,
+    metavar="NAME=EXPR",
+    help="Quantization x speculation: original, quantized, speculative and both.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Where report.html, report.md, report.json and junit.xml go.",
+)
+@config_option
+@warehouse_option
+def report(
+    baseline: str | None,
+    candidate: str | None,
+    gates: Path | None,
+    acknowledge: Path | None,
+    grid: tuple[str, ...],
+    out: Path,
+    config: Path | None,
+    warehouse: str,
+) -> int:
+    """Compare a candidate with a baseline and judge the gates.
+
+    A predicate is SQL over the columns of deployments, date and labels, for example
+    "deployment = 'llama70b-fp8' and date >= '2026-11-20'" or "labels['quant'] = 'fp8'".
+
+    Exit codes: 0 no gate failed; 1 a gate failed; 2 wrong use; 3 a required gate has no answer; 4 the run failed.
+    """
+    from ..schemas.warehouse import Warehouse
+    from . import acknowledge as acknowledgements
+    from . import grid as grids
+    from . import terminal, writers
+    from .build import Question, build
+    from .gates import load_gates
+
+    cells = grids.parse(grid)
+    if (baseline is None) != (candidate is None):
+        raise UsageError("Give both --baseline and --candidate.")
+    if baseline is None and not cells:
+        raise UsageError("Give --baseline and --candidate, or the four --grid options.")
+    settings = load_settings(config)
+    question = Question(
+        baseline,
+        candidate,
+        cells,
+        load_gates(gates, [band.label for band in settings.load_bands]),
+        acknowledgements.load(acknowledge),
+        settings,
+    )
+    answer = build(Warehouse(warehouse), question, dt.datetime.now(dt.UTC).replace(tzinfo=None))
+    paths = writers.write_all(answer, out)
+    terminal.show(answer, sys.stdout)
+    click.echo(f"Report: {paths[0]}")
+    return answer.exit_code
