@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -60,25 +61,33 @@ def full_row(table: str, row: Row) -> dict[str, Any]:
     return full
 
 
+@cache
+def _house(settings: Settings) -> tuple[duckdb.DuckDBPyConnection, set[str]]:
+    """All raw tables under the staging views, and the names of those that hold rows."""
+    connection = duckdb.connect()
+    create_macros(connection, settings)
+    for table in RAW_TABLES:
+        connection.execute(table.ddl())
+    for table in transforms("staging"):
+        connection.execute(f"CREATE VIEW {table.name} AS {query('staging', table.name)}")
+    return connection, set()
+
+
 class Raw:
-    """All raw tables, empty at first, with the staging views over them."""
+    """All raw tables, empty at first, with the staging views over them; making one empties the one before."""
 
     def __init__(self, settings: Settings = DEFAULT_SETTINGS) -> None:
-        self.connection = duckdb.connect()
-        create_macros(self.connection, settings)
-        for table in RAW_TABLES:
-            self.connection.execute(table.ddl())
-        for table in transforms("staging"):
-            self.connection.execute(f"CREATE VIEW {table.name} AS {query('staging', table.name)}")
+        self.connection, self._filled = _house(settings)
+        while self._filled:
+            self.connection.execute(f"DELETE FROM {self._filled.pop()}")
 
     def put(self, table: str, *rows: Row) -> Raw:
         """Insert rows; columns that a row leaves out hold GIVEN, else null."""
-        for row in rows:
-            full = full_row(table, row)
-            self.connection.execute(
-                f"INSERT INTO {table} VALUES ({', '.join('?' * len(full))})",
-                list(full.values()),
-            )
+        full = [list(full_row(table, row).values()) for row in rows]
+        places = ", ".join(f"({', '.join('?' * len(row))})" for row in full)
+        if full:
+            self._filled.add(table)
+            self.connection.execute(f"INSERT INTO {table} VALUES {places}", [value for row in full for value in row])
         return self
 
     def rows(self, name: str, order: str = "ALL") -> list[dict[str, Any]]:

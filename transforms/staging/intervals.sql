@@ -34,6 +34,15 @@ scraped AS (
         lag(process_started_at IGNORE NULLS) OVER series AS process_before,
         edges <> lag(edges IGNORE NULLS) OVER series AS other_edges,
         least(
+            ratio(rounds, lag(rounds) OVER series),
+            ratio(drafted, lag(drafted) OVER series),
+            ratio(accepted, lag(accepted) OVER series),
+            ratio(prompt_tokens, lag(prompt_tokens) OVER series),
+            ratio(generation_tokens, lag(generation_tokens) OVER series),
+            ratio(steps, lag(steps) OVER series),
+            ratio(requests, lag(requests) OVER series)
+        ) AS growth,
+        least(
             ratio(rounds, lag(rounds IGNORE NULLS) OVER series),
             ratio(drafted, lag(drafted IGNORE NULLS) OVER series),
             ratio(accepted, lag(accepted IGNORE NULLS) OVER series),
@@ -41,20 +50,22 @@ scraped AS (
             ratio(generation_tokens, lag(generation_tokens IGNORE NULLS) OVER series),
             ratio(steps, lag(steps IGNORE NULLS) OVER series),
             ratio(requests, lag(requests IGNORE NULLS) OVER series)
-        ) AS least_growth
+        ) AS bridged_growth
     FROM evidence
     WINDOW series AS (PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at)
 ),
 
 marked AS (
     SELECT
-        * EXCLUDE (process_started_at, process_before, other_edges, least_growth),
-        coalesce(other_edges, false) OR CASE
-            WHEN process_started_at <> process_before THEN true
-            -- The exporter's own process can outlive the server; a small drop is a scrape out of order.
-            WHEN process_started_at = process_before THEN coalesce(least_growth < 0.5, false)
-            ELSE coalesce(least_growth < 1, false)
-        END AS restarted
+        * EXCLUDE (process_started_at, process_before, other_edges, growth, bridged_growth),
+        coalesce(
+            other_edges
+            OR process_started_at <> process_before
+            -- The process of an exporter can outlive the server; a small drop is a scrape out of order.
+            OR (process_started_at = process_before AND growth < 0.5)
+            OR ((process_started_at IS NULL OR process_before IS NULL) AND bridged_growth < 1),
+            false
+        ) AS restarted
     FROM scraped
 ),
 
@@ -91,8 +102,10 @@ totals AS (
         prompt_tokens_cached AS cached_tokens,
         generation_tokens AS output_tokens,
         preemptions,
-        coalesce(finished['stop'], 0) + coalesce(finished['length'], 0) AS succeeded,
-        list_sum(map_values(finished)) - succeeded AS failed,
+        list_sum(map_values(finished)) AS all_finished,
+        CASE WHEN all_finished IS NOT NULL THEN coalesce(finished['stop'], 0) + coalesce(finished['length'], 0) END
+            AS succeeded,
+        all_finished - succeeded AS failed,
         s_to_ns(decode.sum) AS decode_sum_ns,
         histogram_reading(itl, scraped_at, 1e9) AS itl,
         histogram_reading(ttft, scraped_at, 1e9) AS ttft,
@@ -105,6 +118,33 @@ totals AS (
     FROM scrapes
     INNER JOIN processes USING (deployment, instance, engine, scraped_at)
     WHERE scrapes.model_name IS NOT DISTINCT FROM processes.model_name
+),
+
+paired AS (
+    SELECT
+        *,
+        lag(rounds IGNORE NULLS) OVER life AS rounds_before,
+        lag(drafted IGNORE NULLS) OVER life AS drafted_before,
+        lag(accepted IGNORE NULLS) OVER life AS accepted_before,
+        lag(accepted_at IGNORE NULLS) OVER life AS accepted_at_before,
+        lag(drafted_at IGNORE NULLS) OVER life AS drafted_at_before,
+        lag(prompt_tokens IGNORE NULLS) OVER life AS prompt_tokens_before,
+        lag(cached_tokens IGNORE NULLS) OVER life AS cached_tokens_before,
+        lag(output_tokens IGNORE NULLS) OVER life AS output_tokens_before,
+        lag(preemptions IGNORE NULLS) OVER life AS preemptions_before,
+        lag(succeeded IGNORE NULLS) OVER life AS succeeded_before,
+        lag(failed IGNORE NULLS) OVER life AS failed_before,
+        lag(decode_sum_ns IGNORE NULLS) OVER life AS decode_sum_ns_before,
+        lag(itl IGNORE NULLS) OVER life AS itl_before,
+        lag(ttft IGNORE NULLS) OVER life AS ttft_before,
+        lag(e2e IGNORE NULLS) OVER life AS e2e_before,
+        lag(request_tpot IGNORE NULLS) OVER life AS request_tpot_before,
+        lag(queue IGNORE NULLS) OVER life AS queue_before,
+        lag(prefill IGNORE NULLS) OVER life AS prefill_before,
+        lag(prompt_len IGNORE NULLS) OVER life AS prompt_len_before,
+        lag(output_len IGNORE NULLS) OVER life AS output_len_before
+    FROM totals
+    WINDOW life AS (PARTITION BY deployment, instance, engine, model_name, process ORDER BY scraped_at)
 ),
 
 grown AS (
@@ -122,32 +162,31 @@ grown AS (
         running_before,
         waiting,
         kv_usage,
-        counter_delta(rounds, lag(rounds IGNORE NULLS) OVER life, process > 0) AS rounds,
-        counter_delta(drafted, lag(drafted IGNORE NULLS) OVER life, process > 0) AS drafted,
-        counter_delta(accepted, lag(accepted IGNORE NULLS) OVER life, process > 0) AS accepted,
-        list_delta(accepted_at, lag(accepted_at IGNORE NULLS) OVER life, process > 0) AS accepted_at,
-        list_delta(drafted_at, lag(drafted_at IGNORE NULLS) OVER life, process > 0) AS drafted_at,
-        counter_delta(prompt_tokens, lag(prompt_tokens IGNORE NULLS) OVER life, process > 0) AS prompt_tokens,
-        counter_delta(cached_tokens, lag(cached_tokens IGNORE NULLS) OVER life, process > 0) AS cached_tokens,
-        counter_delta(output_tokens, lag(output_tokens IGNORE NULLS) OVER life, process > 0) AS output_tokens,
-        counter_delta(preemptions, lag(preemptions IGNORE NULLS) OVER life, process > 0) AS preemptions,
-        counter_delta(succeeded, lag(succeeded IGNORE NULLS) OVER life, process > 0) AS succeeded,
-        counter_delta(failed, lag(failed IGNORE NULLS) OVER life, process > 0) AS failed,
-        counter_delta(decode_sum_ns, lag(decode_sum_ns IGNORE NULLS) OVER life, process > 0) AS decode_sum_ns,
+        counter_delta(rounds, rounds_before, process > 0) AS rounds,
+        counter_delta(drafted, drafted_before, process > 0) AS drafted,
+        counter_delta(accepted, accepted_before, process > 0) AS accepted,
+        list_delta(accepted_at, accepted_at_before, process > 0) AS accepted_at,
+        list_delta(drafted_at, drafted_at_before, process > 0) AS drafted_at,
+        counter_delta(prompt_tokens, prompt_tokens_before, process > 0) AS prompt_tokens,
+        counter_delta(cached_tokens, cached_tokens_before, process > 0) AS cached_tokens,
+        counter_delta(output_tokens, output_tokens_before, process > 0) AS output_tokens,
+        counter_delta(preemptions, preemptions_before, process > 0) AS preemptions,
+        counter_delta(succeeded, succeeded_before, process > 0) AS succeeded,
+        counter_delta(failed, failed_before, process > 0) AS failed,
+        counter_delta(decode_sum_ns, decode_sum_ns_before, process > 0) AS decode_sum_ns,
         hash(
             itl.edges, ttft.edges, e2e.edges, request_tpot.edges,
             queue.edges, prefill.edges, prompt_len.edges, output_len.edges
         ) AS edges,
-        histogram_delta(itl, lag(itl IGNORE NULLS) OVER life, process > 0) AS itl,
-        histogram_delta(ttft, lag(ttft IGNORE NULLS) OVER life, process > 0) AS ttft,
-        histogram_delta(e2e, lag(e2e IGNORE NULLS) OVER life, process > 0) AS e2e,
-        histogram_delta(request_tpot, lag(request_tpot IGNORE NULLS) OVER life, process > 0) AS request_tpot,
-        histogram_delta(queue, lag(queue IGNORE NULLS) OVER life, process > 0) AS queue,
-        histogram_delta(prefill, lag(prefill IGNORE NULLS) OVER life, process > 0) AS prefill,
-        histogram_delta(prompt_len, lag(prompt_len IGNORE NULLS) OVER life, process > 0) AS prompt_len,
-        histogram_delta(output_len, lag(output_len IGNORE NULLS) OVER life, process > 0) AS output_len
-    FROM totals
-    WINDOW life AS (PARTITION BY deployment, instance, engine, model_name, process ORDER BY scraped_at)
+        histogram_delta(itl, itl_before, process > 0) AS itl,
+        histogram_delta(ttft, ttft_before, process > 0) AS ttft,
+        histogram_delta(e2e, e2e_before, process > 0) AS e2e,
+        histogram_delta(request_tpot, request_tpot_before, process > 0) AS request_tpot,
+        histogram_delta(queue, queue_before, process > 0) AS queue,
+        histogram_delta(prefill, prefill_before, process > 0) AS prefill,
+        histogram_delta(prompt_len, prompt_len_before, process > 0) AS prompt_len,
+        histogram_delta(output_len, output_len_before, process > 0) AS output_len
+    FROM paired
 ),
 
 -- Releases that count draft tokens but no rounds: where a drafter always drafts its full length, the rounds follow.
