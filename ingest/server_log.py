@@ -83,6 +83,8 @@ class _Reader:
         if self._context.settled:
             self._finish_start()
             offset = self._reject_rest()
+        else:
+            self._write_start(self._starts.so_far())
         return Progress(offset, self._state(offset))
 
     def _harvests(self) -> Iterator[tuple[Block, Harvest]]:
@@ -239,8 +241,11 @@ class _Reader:
         if start is not None:
             frame = pl.DataFrame([start.row()], schema_overrides=_START_TYPES)
             self._sink.rows(
-                "deployments", frame.with_columns(pl.col("started_at").cast(pl.Datetime("us"))), start.records
+                "deployments",
+                frame.with_columns(pl.col("started_at").cast(pl.Datetime("us"))),
+                start.records - start.told,
             )
+            start.told = start.records
 
     # --- iterations ----------------------------------------------------------------------------------------------
 

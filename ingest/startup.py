@@ -53,6 +53,8 @@ class Start:
     kv_tokens: dict[str, int] = field(default_factory=dict)
     """Least KV cache size in tokens of the workers of each engine."""
     blocks: int | None = None
+    told: int = 0
+    """Records that the last row given of it had."""
 
     def row(self) -> dict[str, Any]:
         """The start as a row of ``deployments``, without what is known only from outside."""
@@ -124,9 +126,14 @@ class Starts:
         return self._open is not None
 
     def finish(self) -> Start | None:
-        """The start that was being read, if there is one; it takes no more records."""
+        """The start that was being read, if there is one with news; it takes no more records."""
         finished, self._open = self._open, None
-        return finished
+        return finished if finished and finished.records > finished.told else None
+
+    def so_far(self) -> Start | None:
+        """The start that is being read, if its engine has said what it is and there is news; it stays open."""
+        start = self._open
+        return start if start and start.config is not None and start.records > start.told else None
 
     def add(self, message: Message, process: str | None, instant: int) -> tuple[Start | None, str | None]:
         """Takes a start-up record; gives the start that it ends, and what was wrong with the record if anything."""
@@ -138,7 +145,7 @@ class Starts:
         if start is None or _begins_anew(start, message.kind):
             if message.kind in ("kv_tokens", "blocks") and start is None:
                 return None, None
-            ended, start = start, Start(instant)
+            ended, start = self.finish(), Start(instant)
             self._open = start
         start.records += 1
         if message.kind == "version":

@@ -59,7 +59,7 @@ DEPLOYMENTS = Table(
         Column("labels", "MAP(VARCHAR, VARCHAR)", "Labels given at ingest; the latest value of each key holds."),
         Column("labelled_at", "TIMESTAMP", "When the labels were given (UTC); null where none were."),
     ),
-    key=("deployment", "instance", "started_at", "labels"),
+    key=("deployment", "instance", "started_at", "labels", "args", "model", "kv_tokens"),
     moment=(
         "started_at",
         "labelled_at",

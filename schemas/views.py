@@ -133,7 +133,14 @@ SELECT {columns}
 FROM said
 LEFT JOIN current ON said.deployment = current.deployment
 QUALIFY
-    said.started_at IS NOT NULL
+    -- A start that was read in two parts has a row for each; the one that knows more holds.
+    (
+        said.started_at IS NOT NULL
+        AND row_number() OVER (
+            PARTITION BY said.deployment, said.instance, said.started_at
+            ORDER BY said.kv_tokens IS NULL, said.model IS NULL, said.args IS NULL, said.source
+        ) = 1
+    )
     OR (
         count(said.started_at) OVER (PARTITION BY said.deployment) = 0
         AND row_number() OVER (PARTITION BY said.deployment ORDER BY said.labelled_at, said.instance) = 1

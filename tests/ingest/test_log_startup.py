@@ -189,3 +189,21 @@ def test_a_cut_configuration_is_rejected_and_what_is_known_is_kept() -> None:
     sink = read(ENGINE[:-10] + "\n" + KV + READY, **YEAR)
     assert len(sink.rejects) == 1
     assert [row["dtype"] for row in sink.table("deployments")] == ["bfloat16"]
+
+
+def test_a_log_that_ends_with_its_start_up_gives_the_start_at_once() -> None:
+    sink = read(ARGS + ENGINE + KV, settled=False, **YEAR)
+    (start,) = sink.table("deployments")
+    assert (start["model"], start["kv_tokens"]) == ("org/target", 120_000)
+
+
+def test_a_start_that_goes_on_in_a_later_read_is_given_again_with_what_is_new() -> None:
+    content = ARGS + ENGINE + KV + READY
+    sink = read_in_parts(content, [len(ARGS + ENGINE), len(content)], **YEAR)
+    assert [row["kv_tokens"] for row in sink.table("deployments")] == [None, 120_000]
+
+
+def test_a_start_is_not_given_again_without_news() -> None:
+    content = ARGS + ENGINE + KV + READY + STATS
+    sink = read_in_parts(content, [len(ARGS + ENGINE + KV), len(content)], **YEAR)
+    assert len(sink.table("deployments")) == 1
