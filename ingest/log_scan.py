@@ -82,7 +82,10 @@ class _Parameters:
             return MISSING
         limit = data.find(_LENGTH_LIMIT, start, end)
         after = data.find(b", ", limit, end) if limit >= 0 else -1
-        raw = bytes(data[start:end]) if after < 0 else bytes(data[start:limit]) + data[after + 2 : end]
+        if after >= 0 and data[limit + len(_LENGTH_LIMIT) : after].isdigit():
+            raw = bytes(data[start:limit]) + data[after + 2 : end]
+        else:
+            raw = bytes(data[start:end])
         number = self._raw.get(raw)
         if number is None:
             if len(self._raw) >= _CACHED:
