@@ -155,7 +155,12 @@ def test_requests_that_add_up_to_something_else_fail() -> None:
         ({"finished_at": NINE + dt.timedelta(seconds=1)}, {}, "The scrapes do not span all requests."),
         ({"arrived_at": None}, {}, "Some requests have no time of arrival or end."),
         ({}, {"requests": 9, "output_tokens": 900}, "There are 9 requests with output, the servers counted 10."),
-        ({"sequences": 2}, {}, "1 requests asked for several sequences, which carry no acceptance."),
+        (
+            {"status": "aborted", "client_ttft_ms": 9.0},
+            {},
+            "1 requests were cut off: what the servers did for them is not told.",
+        ),
+        ({"sequences": 2, "output_tokens": 60}, {}, "1 requests asked for several sequences, which carry no acceptance."),
         ({}, {"rounds": None}, "The requests do not tell this."),
     ],
 )

@@ -350,7 +350,10 @@ client_sides AS (
         deployment,
         min(arrived_at) AS first_arrival,
         max(finished_at) AS last_finish,
-        count(*) FILTER (sequences > 1) AS several,
+        count(*) FILTER (sequences > 1 AND output_tokens > 0) AS several,
+        count(*) FILTER (
+            status IN ('failed', 'aborted') AND (output_tokens > 0 OR ttft_ms >= 0 OR client_ttft_ms >= 0)
+        ) AS cut_off,
         bool_or(arrived_at IS NULL OR finished_at IS NULL) AS untimed
     FROM requests
     GROUP BY ALL
@@ -391,6 +394,10 @@ both_sides AS (
             WHEN server_sides.restarted THEN 'A server restarted within the span.'
             WHEN client_sides.first_arrival < server_sides.all_from OR client_sides.last_finish > server_sides.all_until
                 THEN 'The scrapes do not span all requests.'
+            WHEN client_sides.cut_off > 0
+                THEN format(
+                    '{:,} requests were cut off: what the servers did for them is not told.', client_sides.cut_off
+                )
             WHEN client.requests <> server.requests
                 THEN format(
                     'There are {:,} requests with output, the servers counted {:,}.', client.requests, server.requests
