@@ -208,6 +208,8 @@ def request_parameters(text: str) -> str | None:
         given, end = read_value(text, start + len("params: "))
     except NotRead:
         return None
+    if text[end : end + 1] not in ("", ",", "."):  # they were part of a prompt
+        return None
     kept: dict[str, Any] = {
         name: given[name] for name in _PARAMETERS if isinstance(given.get(name), int | float | bool)
     }

@@ -32,7 +32,7 @@ _MOST_PROGRAMS = 64
 FEW = 24
 """So few lines are read faster one by one."""
 _CACHED = 4_096
-_PARAMETERS, _LENGTH_LIMIT = b"params: SamplingParams(", b"max_tokens="
+_PARAMETERS, _LENGTH_LIMIT = b"params: SamplingParams(", b", max_tokens="
 _NEWLINE = ord("\n")
 _REJECT_TEXT = 300
 
@@ -81,9 +81,9 @@ class _Parameters:
         if start < 0:
             return MISSING
         limit = data.find(_LENGTH_LIMIT, start, end)
-        after = data.find(b", ", limit, end) if limit >= 0 else -1
+        after = data.find(b",", limit + 1, end) if limit >= 0 else -1
         if after >= 0 and data[limit + len(_LENGTH_LIMIT) : after].isdigit():
-            raw = bytes(data[start:limit]) + data[after + 2 : end]
+            raw = bytes(data[start:limit]) + data[after:end]
         else:
             raw = bytes(data[start:end])
         number = self._raw.get(raw)
