@@ -22,7 +22,7 @@ from http import HTTPStatus
 from ..schemas.errors import RemoteError, SpecledgerError, UsageError
 from ..schemas.vllm_metrics import INSTANCE_LABEL, JOB_LABEL, PROCESS_START
 from .durations import UNIT_S, parse_duration
-from .prometheus_api import take_answer
+from .prometheus_answer import take_answer
 from .reader import BatchOfOne, InputContext, Progress, Sink
 from .series_points import PointCollector
 from .web import Address, ExchangeError, address, exchange

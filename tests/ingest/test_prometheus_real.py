@@ -20,6 +20,7 @@ import zstandard
 from specledger.ingest import exposition
 from specledger.ingest.prometheus_server import read_url
 from tests.captures import DATA
+from tests.command_line import CommandLine
 from tests.ingest.recording import RecordingSink, context, read_many
 from tests.ingest.test_prometheus_server import OneSink
 
@@ -161,3 +162,40 @@ def test_resampled_by_a_step_the_totals_are_the_same(kept: tuple[str, list[str]]
     read_url(f"{url}?start={start}&step=500ms", context(), sink)
     last = {engine: rows[-1] for engine, rows in stated(sink).items()}
     assert last == {engine: rows[-1] for engine, rows in stated(raw(texts)).items()}
+
+
+def test_marts_of_the_server_are_those_of_the_raw_scrapes(
+    kept: tuple[str, list[str]], cli: CommandLine, tmp_path: Path
+) -> None:
+    url, texts = kept
+    path = tmp_path / "raw.prom"
+    path.write_text("".join(f"# scraped_at {1_795_967_890 + number}\n{text}" for number, text in enumerate(texts)))
+    cli.ok("ingest", f"{url}?start=-10m", "--deployment", "server")
+    cli.ok("ingest", path, "--deployment", "raw")
+    cli.ok("transform")
+    for mart, figures in (
+        ("acceptance", "requests, steps, rounds, drafted, accepted, output_tokens"),
+        ("positions", "rounds, accepted"),
+        ("preemption", "requests, steps, preemptions"),
+    ):
+        sums = ", ".join(f"sum({figure})::BIGINT AS {figure}" for figure in figures.split(", "))
+        by = "position" if mart == "positions" else "deployment"
+        found = {
+            deployment: cli.rows(
+                f"SELECT {sums} FROM {mart} WHERE deployment = '{deployment}' AND origin = 'snapshots' "
+                f"GROUP BY {by} ORDER BY {by}"
+            )
+            for deployment in ("server", "raw")
+        }
+        assert found["server"] == found["raw"]
+        assert found["raw"][0][figures.split(", ")[0]] > 0
+
+
+def test_a_later_ingest_of_the_same_span_adds_nothing(kept: tuple[str, list[str]], cli: CommandLine) -> None:
+    url, _ = kept
+    end = int(time.time())
+    question = f"{url}?start={end - 600}&end={end}"
+    for _ in range(2):
+        cli.ok("ingest", question, "--deployment", "server")
+        rows = cli.value("SELECT count(*) FROM snapshots")
+        assert rows == cli.value("SELECT count(DISTINCT (instance, engine, scraped_at)) FROM snapshots")
