@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .run import FormatReport, IngestReport, ingest
+from .report import FormatReport, IngestReport
+from .run import ingest
 
 __all__ = ["FormatReport", "IngestReport", "ingest"]

@@ -9,7 +9,8 @@ import click
 from ..schemas.errors import RejectedInput
 from ..schemas.options import warehouse_option
 from .formats import FORMATS
-from .run import DEFAULT_DEPLOYMENT, IngestReport
+from .report import IngestReport
+from .run import DEFAULT_DEPLOYMENT
 from .run import ingest as run_ingest
 
 logger = logging.getLogger(__name__)

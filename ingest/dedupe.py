@@ -34,6 +34,9 @@ class Continuation:
     before: int = 0
 
 
+NOTHING_BEFORE = Continuation()
+
+
 @dataclass
 class _HeldFile:
     path: Path
@@ -119,7 +122,7 @@ class PartitionKeys:
             return pl.DataFrame(schema={"_fact": pl.UInt64, "_input": pl.UInt32, "_own": pl.UInt32})
         counts = []
         for number, source in rows.select("_input", "source").unique().iter_rows():
-            earlier = continuations.get(number, Continuation())
+            earlier = continuations.get(number, NOTHING_BEFORE)
             mine = (pl.col("_staged") & (pl.col("source") == source)) | (
                 ~pl.col("_staged")
                 & pl.col("source").is_in(list(earlier.sources))
@@ -134,7 +137,7 @@ class PartitionKeys:
         return pl.concat(counts)
 
     def _details(self, suspects: Hashes) -> pl.DataFrame:
-        """The held rows with these keys: key, source, offset, whether of the running batch, and for requests the time."""
+        """The held rows with these keys: where they came from, whether in this batch, and the times of requests."""
         extra = [name for name in ("source", "byte_offset", "arrived_at", "finished_at") if name in self.schema]
         schema = {"_key": pl.UInt64(), **{name: self.schema[name] for name in extra}, "_staged": pl.Boolean()}
         wanted = pl.Series(suspects).implode()
@@ -150,7 +153,7 @@ class PartitionKeys:
 
     def _load(self, path: Path, columns: list[str]) -> pl.DataFrame:
         rows = pl.read_parquet(path, columns=columns, hive_partitioning=False)
-        return rows.cast({name: self.schema[name] for name in columns})  # type: ignore[arg-type]
+        return rows.cast({name: self.schema[name] for name in columns})
 
     def _read_overlapping(self, rows: pl.DataFrame) -> None:
         """Read the keys of the files whose instances and times overlap with those of the rows."""

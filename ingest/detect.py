@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .formats import FORMATS
@@ -51,13 +50,8 @@ _LINES = 200
 
 def detect(head: bytes) -> Detected:
     """The format of an input from its first decompressed bytes (at most SNIFF_BYTES, or all of them)."""
-    for magic, what in _MAGIC:
-        if head.startswith(magic):
-            return Detected(None, f"This is {what}: convert it to plain, gzip or zstd text first.")
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff") and head[2:64].count(0) > len(head[2:64]) // 4:
-        return Detected(None, "This is UTF-16 text: convert it to UTF-8 first.")
-    if head[_TAR] == b"ustar":
-        return Detected(None, "This is a tar archive: unpack it and give the folder.")
+    if reason := _no_text(head):
+        return Detected(None, reason)
     if _is_otlp_protobuf(head):
         return Detected("otlp")
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -76,6 +70,17 @@ def detect(head: bytes) -> Detected:
     )
 
 
+def _no_text(head: bytes) -> str | None:
+    for magic, what in _MAGIC:
+        if head.startswith(magic):
+            return f"This is {what}: convert it to plain, gzip or zstd text first."
+    if head[_TAR] == b"ustar":
+        return "This is a tar archive: unpack it and give the folder."
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff") and head[2:64].count(0) > len(head[2:64]) // 4:
+        return "This is UTF-16 text: convert it to UTF-8 first."
+    return None
+
+
 def _from_lines(text: bytes, lines: list[bytes]) -> str | None:
     filled = [line for line in lines if line]
     if any(_COMMENT.match(line) for line in filled[:50]):
@@ -85,7 +90,8 @@ def _from_lines(text: bytes, lines: list[bytes]) -> str | None:
     samples = sum(1 for line in whole[:50] if _SAMPLE.match(line))
     if samples and samples * 2 > len(whole[:50]):
         return "exposition"
-    if _QUALITY_COLUMNS <= {cell.strip(b' "').lower() for cell in filled[0].split(b",")}:
+    header = {cell.strip(b' "').lower() for cell in filled[0].split(b",")}
+    if header >= _QUALITY_COLUMNS:
         return "quality"
     if _RECORD.search(text):
         return "server_log"
@@ -116,47 +122,62 @@ def outline(text: bytes) -> dict[tuple[str, ...], str]:
 
     Arrays do not count as a level. Text that is cut or broken gives the keys up to there.
     """
-    keys: dict[tuple[str, ...], str] = {}
-    for path, value in _walk(text):
-        keys.setdefault(path, value)
-    return keys
-
-
-def _walk(text: bytes) -> Iterator[tuple[tuple[str, ...], str]]:
-    path: list[str] = []
-    closers: list[bool] = []  # True for an object
-    pending: str | None = None
-    is_key = False
+    found = _Outline()
     for token in _TOKEN.finditer(text):
-        mark = token[0][:1]
-        if mark == b'"':
-            word = token[1][:200].decode("utf-8", "replace")
-            if is_key:
-                pending, is_key = word, False
-            elif pending is not None and len(path) < _DEPTH:
-                yield (*path, pending), word
+        if not found.take(token[0][:1], token[1]):
+            break
+    return found.keys
+
+
+class _Outline:
+    """Keys of a JSON value, taken token by token."""
+
+    def __init__(self) -> None:
+        self.keys: dict[tuple[str, ...], str] = {}
+        self._path: list[str] = []
+        self._in_object: list[bool] = []
+        self._key: str | None = None
+        self._key_next = False
+
+    def take(self, mark: bytes, word: bytes | None) -> bool:
+        """Take a token; false once the value has ended or is broken."""
+        if word is not None:
+            self._take_string(word[:200].decode("utf-8", "replace"))
         elif mark == b":":
-            if pending is not None and len(path) < _DEPTH:
-                yield (*path, pending), ""
-        elif mark == b"{":
-            if closers:
-                path.append(pending or "")
-            closers.append(True)
-            is_key, pending = True, None
-        elif mark == b"[":
-            closers.append(False)
-        elif mark == b"}":
-            if not closers or not closers.pop():
-                return
-            if not closers:
-                return
-            path = path[:-1]
-            pending = None
-        elif mark == b"]":
-            if not closers or closers.pop():
-                return
-        elif closers and closers[-1]:  # a comma between members
-            is_key, pending = True, None
+            self._note("")
+        elif mark in b"{[":
+            self._open(mark == b"{")
+        elif mark in b"}]":
+            return self._close(mark == b"}")
+        elif self._in_object and self._in_object[-1]:  # a comma between members
+            self._key, self._key_next = None, True
+        return True
+
+    def _take_string(self, word: str) -> None:
+        if self._key_next:
+            self._key, self._key_next = word, False
+        else:
+            self._note(word)
+
+    def _note(self, value: str) -> None:
+        if self._key is not None and len(self._path) < _DEPTH:
+            path = (*self._path, self._key)
+            self.keys[path] = self.keys.get(path) or value
+
+    def _open(self, is_object: bool) -> None:
+        if is_object:
+            if self._in_object:
+                self._path.append(self._key or "")
+            self._key, self._key_next = None, True
+        self._in_object.append(is_object)
+
+    def _close(self, is_object: bool) -> bool:
+        if not self._in_object or self._in_object.pop() is not is_object or not self._in_object:
+            return False
+        if is_object:
+            self._path.pop()
+            self._key = None
+        return True
 
 
 _BODIES = ("response", "response_body", "body", "completion", "result", "output", "resp")

@@ -68,7 +68,7 @@ def locate(arguments: Iterable[str | os.PathLike[str]]) -> list[Located]:
 
 def named_instant(source: str) -> dt.datetime | None:
     """The unix time (s, ms, µs or ns) in a file's name as naive UTC, or None."""
-    for match in _INSTANT.finditer(os.path.basename(source)):
+    for match in _INSTANT.finditer(source.rpartition("/")[2]):
         seconds, fraction = int(match[1][:10]), match[1][10:]
         if _EARLIEST <= seconds < _LATEST:
             micros = int(fraction[:6].ljust(6, "0"))
@@ -100,20 +100,25 @@ def _without_credentials(url: str) -> str:
 
 
 def _locate_files(text: str) -> Iterator[Located]:
-    path = Path(os.path.abspath(text))
+    path = _absolute(text)
     if os.path.lexists(path):
         yield from _walk(path)
         return
-    matches = glob.glob(text, recursive=True) if glob.has_magic(text) else []
+    matches = glob.glob(text, recursive=True) if glob.has_magic(text) else []  # noqa: PTH207 - the pattern has any root
     if not matches:
         what = "matches nothing" if glob.has_magic(text) else "does not exist"
         raise UsageError(f"{text} {what}: give an existing file, folder or glob.")
     for match in matches:
-        yield from _walk(Path(os.path.abspath(match)))
+        yield from _walk(_absolute(match))
+
+
+def _absolute(text: str) -> Path:
+    """The path from the root without ``..``; links stay, since their names are what the user knows."""
+    return Path(os.path.abspath(text))  # noqa: PTH100
 
 
 def _walk(top: Path) -> Iterator[Located]:
-    if not os.path.isdir(top):
+    if not top.is_dir():
         yield _check(top)
         return
     visited: set[tuple[int, int]] = set()
@@ -124,7 +129,7 @@ def _walk(top: Path) -> Iterator[Located]:
         refused.append(Located(folder, Path(folder), problem=_unreadable(error)))
 
     for folder, folders, names in os.walk(top, followlinks=True, onerror=refuse):
-        identity = os.stat(folder)
+        identity = Path(folder).stat()
         if (identity.st_dev, identity.st_ino) in visited:
             folders[:] = []
             continue

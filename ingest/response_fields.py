@@ -18,11 +18,10 @@ BODIES = ("", "response", "response.body", "body", "response_body")
 REQUESTS = ("", "request", "request_body", "params", "sampling_params")
 """Where the sampling parameters can stand."""
 
-STARTS = ("start_unix", "start_time", "startTime", "started_at", "arrived_at", "request_time", "start") + (
-    "timestamp",
-    "ts",
-    "time",
-)
+STARTS = (
+    "start_unix", "start_time", "startTime", "started_at", "arrived_at", "request_time", "start",
+    "timestamp", "ts", "time",
+)  # fmt: skip
 ENDS = ("end_unix", "end_time", "endTime", "ended_at", "finished_at", "completed_at", "end")
 SECONDS = ("end_s", "duration_s", "latency_s", "elapsed_s", "total_time_s", "duration_seconds", "latency_seconds")
 MILLISECONDS = ("duration_ms", "latency_ms", "elapsed_ms", "response_time_ms", "total_time_ms", "e2e_ms")

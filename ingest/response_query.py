@@ -100,7 +100,8 @@ def query_lines(shape: Shape) -> str:
 
     Besides the columns of ``requests`` (gaps as times that ``_differ`` or not, in ``_in_seconds`` or not) it has
     ``known`` (false where the line is no JSON), ``nothing`` (JSON, but no response), ``negative`` counts, ``disagrees``
-    (generation time and mean gap), ``elsewhere`` (a call of another endpoint), and ``doubtful``: a fact is missing that may stand where the shape does not look.
+    (generation time and mean gap), ``elsewhere`` (a call of another endpoint), and ``doubtful``: a fact is missing that
+    may stand where the shape does not look.
     """
     source = FROM_LINES.format(structure=shape.structure())
     own_id = "'line-' || left(md5(trim(line, ' \t\r\n')), 16)"

@@ -1,8 +1,8 @@
 """Reads logged responses of an OpenAI-style server: one JSON object a line, bare or in an envelope.
 
 Algorithm: blocks of whole lines go to DuckDB's JSON reader, which knows where to look from a sample of each block. Rows
-in which a fact is missing are read again, from every place a fact can stand at; lines that are no JSON then are repaired
-one by one or refused. Blocks are read by several threads and handed on in order.
+in which a fact is missing are read again, from every place where a fact can stand; lines that are no JSON then are
+repaired one by one or refused. Blocks are read by several threads and handed on in order.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class _Shapes:
 def _from_file(data: bytes, lines: _Lines, shape: Shape) -> pl.DataFrame:
     longest = max(_SMALLEST_OBJECT, max(map(len, lines.texts)) + 2)
     with _memory_file(data) as path, _connection() as connection:
-        found = connection.sql(query_file(shape, path, longest)).pl()
+        found: pl.DataFrame = connection.sql(query_file(shape, path, longest)).pl()
     if found.height == len(lines.texts):
         return found
     # The JSON reader counts lines in another way, for example where bytes are zero: leave it no choice.
@@ -203,9 +203,10 @@ def _from_lines(texts: list[bytes], shape: Shape) -> pl.DataFrame:
     with _connection() as connection:
         connection.register("lines", lines)
         try:
-            return connection.sql(query_lines(shape)).pl()
+            found: pl.DataFrame = connection.sql(query_lines(shape)).pl()
         finally:
             connection.unregister("lines")
+        return found
 
 
 def _read_again(lines: _Lines, numbers: list[int], rejects: list[tuple[int, str, bytes]], *, cut: bool) -> pl.DataFrame:

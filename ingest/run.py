@@ -6,61 +6,13 @@ import os
 import re
 import zoneinfo
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 
 from ..schemas.errors import UsageError
 from ..schemas.warehouse import Warehouse, check_deployment
 from .formats import FORMATS
+from .report import IngestReport
 
 DEFAULT_DEPLOYMENT = "default"
-
-
-@dataclass
-class FormatReport:
-    """What happened to the inputs of one format."""
-
-    files: int = 0
-    """Inputs read in this run."""
-    known: int = 0
-    """Inputs left out because the warehouse holds them already."""
-    records: int = 0
-    """Records seen: those that became rows, and rejects."""
-    rejects: int = 0
-    duplicates: int = 0
-    """Rows left out because the warehouse held them."""
-
-
-@dataclass
-class IngestReport:
-    """What one ingest did."""
-
-    formats: dict[str, FormatReport] = field(default_factory=dict)
-    rows: dict[str, int] = field(default_factory=dict)
-    """Rows written, by table."""
-    notes: list[str] = field(default_factory=list)
-    """What the user should know, once each."""
-    rejected: list[tuple[str, str]] = field(default_factory=list)
-    """For each input with rejects: source and the reason of the first."""
-
-    @property
-    def rejects(self) -> int:
-        return sum(report.rejects for report in self.formats.values())
-
-    def of(self, name: str) -> FormatReport:
-        """The figures of a format, which may be new."""
-        return self.formats.setdefault(name, FormatReport())
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the user said about the inputs of one ingest."""
-
-    deployment: str
-    instance: str | None
-    format: str | None
-    year: int | None
-    timezone: str | None
-    hash_text: bool
 
 
 def ingest(
@@ -85,43 +37,41 @@ def ingest(
     What cannot be read becomes a row of ``rejects``. Raises UsageError for wrong arguments, WarehouseError if the
     warehouse cannot be written. A run that was ended in the middle leaves nothing half-written: run it again.
     """
-    options = Options(
-        deployment=check_deployment(deployment),
-        instance=check_deployment(instance) if instance is not None else None,
-        format=_check_format(format),
-        year=_check_year(year),
-        timezone=_check_timezone(timezone),
-        hash_text=hash_text,
-    )
-    checked = _check_labels(labels or {})
+    check_deployment(deployment)
+    if instance is not None:
+        check_deployment(instance)
+    _check_format(format)
+    _check_year(year)
+    _check_timezone(timezone)
+    checked_labels = _check_labels(labels or {})
+    # What follows needs polars and pyarrow, which take longer to import than a wrong option takes to be told.
     from .opening import locate
+    from .prepare import Options
     from .session import Session
 
     found = locate(paths)
     place = warehouse if isinstance(warehouse, Warehouse) else Warehouse(warehouse)
-    return Session(place, options, progress).run(found, checked)
+    options = Options(deployment, instance, format, year, timezone, hash_text)
+    return Session(place, options, progress).run(found, checked_labels)
 
 
-def _check_format(name: str | None) -> str | None:
+def _check_format(name: str | None) -> None:
     if name is not None and name not in FORMATS:
         raise UsageError(f"The format {name!r} is not known: give one of {', '.join(FORMATS)}.")
-    return name
 
 
-def _check_year(year: int | None) -> int | None:
+def _check_year(year: int | None) -> None:
     if year is not None and not 2000 <= year <= 2100:
         raise UsageError(f"The year {year} cannot be that of a log: give one from 2000 to 2100.")
-    return year
 
 
-def _check_timezone(name: str | None) -> str | None:
+def _check_timezone(name: str | None) -> None:
     if name is None or re.fullmatch(r"[+-]\d\d:?\d\d", name):
-        return name
+        return
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise UsageError(f"The time zone {name!r} is not known: give one like Europe/Berlin, UTC or +02:00.") from error
-    return name
 
 
 def _check_labels(labels: Mapping[str, str]) -> dict[str, str]:

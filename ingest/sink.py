@@ -1,9 +1,10 @@
-"""Where the rows of a batch of inputs go: buffered, partitioned, freed of what the warehouse holds, written, committed."""
+"""Where the rows of a batch go: buffered, freed of what the warehouse holds, written by partition, committed."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import polars as pl
 from .. import __version__
 from ..schemas import RAW_TABLES
 from ..schemas.raw import INGESTED_FILES
-from .dedupe import Continuation, PartitionKeys
+from .dedupe import NOTHING_BEFORE, Continuation, PartitionKeys
 from .identity import Known, pack_resume
 from .publishing import Publication, publish
 from .reader import InputContext
@@ -55,7 +56,7 @@ class Tally:
     duplicates: int = 0
     table_rows: Counter[str] = field(default_factory=Counter)
     first_reject: str | None = None
-    continuation: Continuation = field(default_factory=Continuation)
+    continuation: Continuation = NOTHING_BEFORE
 
     @property
     def records(self) -> int:
@@ -78,9 +79,9 @@ class Batch:
         self._publication = Publication()
         self._targets: list[tuple[Table, dt.date, str, str]] = []
 
-    def open(self, context: InputContext, format_name: str, continuation: Continuation | None = None) -> int:
+    def open(self, context: InputContext, format_name: str, continuation: Continuation = NOTHING_BEFORE) -> int:
         """The number of a new input of the batch."""
-        self.tallies.append(Tally(context, format_name, continuation=continuation or Continuation()))
+        self.tallies.append(Tally(context, format_name, continuation=continuation))
         return len(self.tallies) - 1
 
     @property
@@ -92,6 +93,7 @@ class Batch:
         """Give up: remove what was written aside."""
         for path, _ in self._publication.files:
             path.unlink(missing_ok=True)
+        self._publication, self._targets = Publication(), []
 
     def finish(self, number: int, known: Known) -> None:
         """Record how far the input was read; an input that is not finished leaves no commit record."""
@@ -167,7 +169,7 @@ class Batch:
             rows = pl.concat(frames, how="vertical")
             frames.clear()
             for (day, deployment), part in rows.partition_by(["_date", "_deployment"], as_dict=True).items():
-                self._stage(TABLES[name], day, deployment, part.drop("_date", "_deployment"))  # type: ignore[arg-type]
+                self._stage(TABLES[name], day, deployment, part.drop("_date", "_deployment"))
 
     def _stage(self, table: Table, day: dt.date, deployment: str, rows: pl.DataFrame) -> None:
         keys = self._keys(table, day, deployment)
@@ -251,7 +253,7 @@ class Batch:
         return pl.DataFrame(rows, schema=SCHEMAS["ingested_files"])
 
 
-def _filled(frame: pl.DataFrame, name: str, values: list[object]) -> pl.Series:
+def _filled(frame: pl.DataFrame, name: str, values: Sequence[dt.date | str]) -> pl.Series:
     """The column with its nulls replaced by the value of the row's input."""
     if frame[name].null_count() == 0:
         return frame[name]

@@ -260,7 +260,7 @@ def open_input(path: Path) -> InputStream:
     file = path.open("rb", buffering=0)
     try:
         size = path.stat().st_size
-        return InputStream(file, str(path), limit=size)  # type: ignore[arg-type]
+        return InputStream(file, str(path), limit=size)
     except BaseException:
         file.close()
         raise

@@ -104,11 +104,10 @@ def _sequence(choice: Mapping[str, Any]) -> list[int | str]:
 
 def _output_texts(output: object) -> list[str]:
     """The texts of a Responses API output list."""
-    texts = []
+    texts: list[str] = []
     for item in output if isinstance(output, list) else ():
-        for part in (item.get("content") if isinstance(item, Mapping) else None) or ():
-            if isinstance(part, Mapping) and isinstance(part.get("text"), str):
-                texts.append(part["text"])
+        parts = (item.get("content") if isinstance(item, Mapping) else None) or ()
+        texts += [part["text"] for part in parts if isinstance(part, Mapping) and isinstance(part.get("text"), str)]
     return texts
 
 

@@ -1,0 +1,207 @@
+"""One input before it is read: what it is, whether it is new, and where reading begins."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from .dedupe import NOTHING_BEFORE, Continuation
+from .detect import Detected, detect
+from .formats import FORMATS, UNKNOWN, Format
+from .identity import Known, KnownInputs, Match, content_key, head_hash, match_prefix
+from .opening import Located, modified_at, named_instant
+from .reader import InputContext
+from .streams import SNIFF_BYTES, InputStream, digest, hexdigest, open_input
+
+SECOND_LOOK = 1 << 20
+"""Bytes looked at where the first SNIFF_BYTES do not tell the format: a log may open with one very long line."""
+_SCRAPED_AT = re.compile(rb"^#\s*scraped_at\s", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user said about the inputs of one ingest."""
+
+    deployment: str
+    instance: str | None
+    format: str | None
+    year: int | None
+    timezone: str | None
+    hash_text: bool
+
+    @property
+    def server(self) -> str:
+        """The instance, which is the deployment's name unless given."""
+        return self.instance or self.deployment
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An input that is to be read, its stream standing where reading begins."""
+
+    located: Located
+    path: Path
+    format: Format
+    stream: InputStream
+    head: bytes
+    context: InputContext
+    instant: dt.datetime | None
+    """The time in the name, where it is part of what the input is."""
+    continuation: Continuation = NOTHING_BEFORE
+    settling: bool = False
+    """Whether this pass only settles a waiting last line."""
+
+    def reopened(self) -> Prepared:
+        """The same input with a fresh stream."""
+        self.stream.close()
+        stream = open_input(self.path)
+        stream.skip(self.context.offset)
+        return replace(self, stream=stream)
+
+    def known(self, size: int) -> Known:
+        """What is to be remembered of the input once ``size`` bytes of it were read."""
+        content = self.stream.prefix_hash(size)
+        if content is None:
+            with open_input(self.path) as again:
+                again.skip(size)
+                content = again.prefix_hash(size) or ""
+        return Known(
+            source=self.located.source,
+            bytes=size,
+            head_hash=head_hash(self.head, size),
+            content_hash=content_key(content, self.instant),
+            seen=max(self.stream.position, size),
+            settling=self.settling,
+        )
+
+
+@dataclass(frozen=True)
+class AlreadyKnown:
+    """An input of which the warehouse holds everything."""
+
+    located: Located
+    format: Format
+    known: Known
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An input that cannot be read, and why; ``identity`` stands for its content, or its name where that is unknown."""
+
+    located: Located
+    reason: str
+    identity: str
+    format: str = UNKNOWN
+    perhaps_scrape: bool = False
+    empty: bool = False
+
+
+Outcome = Prepared | AlreadyKnown | Refused
+
+
+def prepare(found: Located, path: Path, options: Options, known: KnownInputs) -> Outcome:
+    """Open an input, tell its format and compare it with what is known; ``path`` is where its bytes are."""
+    try:
+        stream = open_input(path)
+    except OSError as error:
+        reason = f"The file cannot be read ({error.strerror or error}): repair it and ingest it again."
+        return refused(found, reason)
+    try:
+        outcome = _identify(found, path, stream, options, known)
+    except BaseException:
+        stream.close()
+        raise
+    if not isinstance(outcome, Prepared):
+        stream.close()
+    return outcome
+
+
+def refused(found: Located, reason: str) -> Refused:
+    """A refusal of an input whose content cannot be known."""
+    return Refused(found, reason, _identity(reason, found.source.encode("utf-8", "surrogateescape")))
+
+
+def _identity(reason: str, content: bytes) -> str:
+    return hexdigest(digest(b"refused\0" + reason.encode() + b"\0" + content))
+
+
+def _identify(found: Located, path: Path, stream: InputStream, options: Options, known: KnownInputs) -> Outcome:
+    name = options.format
+    if name is None:
+        detected = _detect(stream)
+        if detected.format is None:
+            reason = detected.reason or ""
+            empty = not stream.head.strip() and not stream.damage
+            return Refused(
+                found, reason, _identity(reason, stream.head), perhaps_scrape=detected.perhaps_scrape, empty=empty
+            )
+        name = detected.format
+    kind = FORMATS[name]
+    try:
+        kind.load()
+    except ImportError as error:
+        return refused(found, f"Reading {name} needs a library that is not installed ({error}): install it.")
+    by_name = kind.timed_by_name and not _SCRAPED_AT.search(stream.head)
+    named_at = named_instant(found.source)
+    streamed = found.path is None
+    context = InputContext(
+        source=found.source,
+        deployment=options.deployment,
+        instance=options.server,
+        modified_at=modified_at(None if streamed else path),
+        named_at=named_at,
+        year=options.year,
+        timezone=options.timezone,
+        hash_text=options.hash_text,
+        instance_given=options.instance is not None,
+        settled=stream.compression is not None or streamed,
+    )
+    item = Prepared(found, path, kind, stream, stream.head, context, named_at if by_name else None)
+    return _place(item, known, grows=kind.grows and not by_name)
+
+
+def _detect(stream: InputStream) -> Detected:
+    detected = detect(stream.head)
+    if detected.format is None and len(stream.head) == SNIFF_BYTES:
+        detected = detect(stream.peek(SECOND_LOOK))
+    if detected.format is None and stream.damage and not stream.head.strip():
+        return Detected(None, stream.damage)
+    return detected
+
+
+def _place(item: Prepared, known: KnownInputs, *, grows: bool) -> Outcome:
+    """Where reading begins: at the start of a new input, behind what is known of a grown one, nowhere else."""
+    if item.stream.exhausted:
+        whole = hexdigest(digest(item.stream.peek(1 << 62)))
+        if same := known.same(whole, item.instant):
+            return AlreadyKnown(item.located, item.format, same)
+    match = _match(item, known)
+    if match is None:
+        return item
+    if match.complete and (same := known.same(match.known.content_hash.partition("@")[0], item.instant)):
+        return AlreadyKnown(item.located, item.format, same)
+    return _continued(item, match) if grows else item
+
+
+def _match(item: Prepared, known: KnownInputs) -> Match | None:
+    candidates = known.prefixes(item.head, item.located.source)
+    return match_prefix(lambda: open_input(item.path), candidates) if candidates else None
+
+
+def _continued(item: Prepared, match: Match) -> Prepared:
+    """The input from the end of what was read of it before; where a waiting line was given up, from that line on."""
+    start = match.steady if match.known.settling and match.steady else match.known
+    item.stream.close()
+    stream = open_input(item.path)
+    stream.skip(start.bytes)
+    unchanged = stream.compression is None and item.path.stat().st_size == start.seen
+    context = replace(item.context, offset=start.bytes, resume=start.resume, settled=item.context.settled or unchanged)
+    return replace(
+        item,
+        stream=stream,
+        context=context,
+        continuation=Continuation(match.sources | {item.located.source}, start.bytes),
+        settling=unchanged,
+    )
