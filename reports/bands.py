@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from ..schemas import TABLES
 from ..schemas.measures import MEASURES
-from ..schemas.warehouse import Warehouse, scan
+from ..schemas.warehouse import Warehouse
 from .buckets import bracket
 from .cells_read import Frame
 from .compare import SECONDS_TO_MS, Comparison
 from .model import BandFigures, PositionFigures, QuantileFigures, ReconciliationRow, SideName, finite
 from .quantile import edge, whole
-from .selection import Selection
+from .selection import Selection, select_nights
 from .sums import Mask
 
 if TYPE_CHECKING:
@@ -48,13 +48,7 @@ class MartReader:
 
     def rows(self, mart: str, side: Selection) -> str:
         """A SELECT of a mart's rows of a side."""
-        table = TABLES[mart]
-        paths = [
-            str(file.path)
-            for night in side.nights
-            for file in self._warehouse.files(table, date=night.date, deployment=night.deployment)
-        ]
-        return scan(table, paths) if paths else table.empty_select()
+        return select_nights(self._warehouse, TABLES[mart], side)
 
     def ordinary(self, side: Selection, origin: str) -> dict[str, _Ordinary]:
         """T0 and speedup by load band (and pooled), as totals over totals of the dates."""
@@ -119,11 +113,11 @@ class MartReader:
 
     def kv_tokens(self, side: Selection) -> float | None:
         """KV cache size: of each deployment on its last night, the least over deployments."""
-        row = self._connection.execute(
+        ((size,),) = self._connection.execute(
             "SELECT min(kv_tokens)::DOUBLE FROM (SELECT arg_max(kv_tokens, date) AS kv_tokens "
             f"FROM ({self.rows('deployment_days', side)}) GROUP BY deployment)"
-        ).fetchone()
-        return None if row is None else row[0]
+        ).fetchall()
+        return cast("float | None", size)
 
 
 def band_figures(comparison: Comparison, marts: MartReader, origin: str) -> list[BandFigures]:

@@ -17,10 +17,10 @@ from ..schemas import TABLES
 from ..schemas.cells import CELLS_LOG_STATS, CELLS_REQUESTS, CELLS_SNAPSHOTS
 from ..schemas.measures import MEASURES, Measure
 from ..schemas.table import Table, quote
-from ..schemas.warehouse import Warehouse, scan
+from ..schemas.warehouse import Warehouse
 from .buckets import Buckets
 from .quantile import Histogram
-from .selection import Selection
+from .selection import Selection, select_nights
 from .strata import NO_LOAD, Rest, Strata
 from .sums import Index, Mask, Sums, Vector, add_up
 
@@ -172,34 +172,24 @@ class CellReader:
 
     def scalar(self, side: Selection, origin: str, expression: str, loads: Loads = None) -> float | None:
         """One aggregate over the cells of a side; ``expression`` is SQL of this package over the cell's columns."""
-        row = self._connection.execute(
-            f"SELECT ({expression})::DOUBLE FROM ({self._cells(side, origin, 'hour', loads)})"
-        )
-        return cast("float | None", (row.fetchone() or (None,))[0])
+        query = f"SELECT ({expression})::DOUBLE FROM ({self._cells(side, origin, 'hour', loads)})"
+        ((value,),) = self._connection.execute(query).fetchall()
+        return cast("float | None", value)
 
     def first_position(self, side: Selection, origin: str) -> float | None:
         """C_1 over all cells of a side; None where positions are not known or do not add up to C."""
         if origin == "requests":
-            cells = self._selected(TABLES["cells_draft_lengths"], side)
+            cells = select_nights(self._warehouse, TABLES["cells_draft_lengths"], side)
             cells = f"SELECT * FROM ({cells}) WHERE origin = 'requests'"
         else:
-            cells = self._selected(CELLS[origin], side)
-        row = self._connection.execute(
+            cells = select_nights(self._warehouse, CELLS[origin], side)
+        ((first, positions, accepted),) = self._connection.execute(
             "SELECT sum(accepted_at[1])::DOUBLE, sum(list_sum(accepted_at))::DOUBLE, sum(accepted)::DOUBLE "
             f"FROM ({cells})"
-        ).fetchone()
-        first, positions, accepted = row or (None, None, None)
+        ).fetchall()
         if first is None or positions is None or accepted is None:
             return None
-        return first if abs(positions - accepted) <= POSITIONS_ROUND * accepted else None
-
-    def _selected(self, table: Table, side: Selection) -> str:
-        paths = [
-            str(file.path)
-            for night in side.nights
-            for file in self._warehouse.files(table, date=night.date, deployment=night.deployment)
-        ]
-        return scan(table, paths) if paths else table.empty_select()
+        return cast(float, first) if abs(positions - accepted) <= POSITIONS_ROUND * accepted else None
 
     def _read(self, side: Selection, origin: str, grain: Grain, loads: Loads) -> Frame:
         table = CELLS[origin]
@@ -229,7 +219,7 @@ class CellReader:
     def _cells(self, side: Selection, origin: str, grain: Grain, loads: Loads) -> str:
         """A SELECT of the cells of a side with the columns night, unit, load and rest."""
         table = CELLS[origin]
-        source = self._selected(table, side)
+        source = select_nights(self._warehouse, table, side)
         finer = [key for key in FINER_KEYS if key in table.names]
         rest = f"to_json([{', '.join(finer)}])::VARCHAR" if finer else "'[]'"
         place = {"hour": "hour", "block": "block"}[grain]

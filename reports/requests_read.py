@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..schemas.raw import REQUESTS
-from ..schemas.warehouse import Warehouse, scan
-from .selection import Selection
+from ..schemas.warehouse import Warehouse
+from .selection import Selection, select_nights
 
 if TYPE_CHECKING:
     import duckdb
@@ -50,12 +50,12 @@ class RequestReader:
 
     def habits(self, side: Selection) -> Habits:
         """How the requests of a side were sampled, and how many repeated themselves."""
-        row = self._connection.execute(
+        (row,) = self._connection.execute(
             "SELECT avg((temperature = 0)::DOUBLE), avg((top_p < 1)::DOUBLE), "
             "avg((finish_reason = 'repetition')::DOUBLE), avg(distinct_4gram_share) "
             f"FROM ({self._requests(side)}) WHERE status = 'ok'"
-        ).fetchone()
-        return Habits(*(row or (None,) * 4))
+        ).fetchall()
+        return Habits(*row)
 
     def pairs(self, baseline: Selection, candidate: Selection) -> Pairs:
         """The candidate's greedy outputs against the baseline's of the same prompt and output cap, one to one."""
@@ -74,14 +74,13 @@ class RequestReader:
         )
 
     def _paired(self, pairs: str) -> Pairs:
-        row = self._connection.execute(
+        ((count, differing, divergence),) = self._connection.execute(
             "SELECT count(*), count(*) FILTER (output_hash <> other_hash), "
             "median(diverged) FILTER (output_hash <> other_hash) "
             f"FROM (SELECT *, {HASH_EVERY} * list_position(list_transform(range(1, greatest(len(output_prefix_hashes), "
             "len(other_prefixes)) + 1), lambda i: output_prefix_hashes[i] IS DISTINCT FROM other_prefixes[i]), true) "
             f"AS diverged FROM ({pairs}))"
-        ).fetchone()
-        count, differing, divergence = row or (0, 0, None)
+        ).fetchall()
         return Pairs(count, differing, None if divergence is None else int(divergence))
 
     def _hashed(self, side: Selection) -> str:
@@ -93,9 +92,4 @@ class RequestReader:
         )
 
     def _requests(self, side: Selection) -> str:
-        paths = [
-            str(file.path)
-            for night in side.nights
-            for file in self._warehouse.files(REQUESTS, date=night.date, deployment=night.deployment)
-        ]
-        return scan(REQUESTS, paths) if paths else REQUESTS.empty_select()
+        return select_nights(self._warehouse, REQUESTS, side)

@@ -15,8 +15,8 @@ from ..schemas import TABLES
 from ..schemas.cells import CELL_TABLES
 from ..schemas.errors import UsageError
 from ..schemas.raw import DEPLOYMENTS
-from ..schemas.table import quote
-from ..schemas.warehouse import Warehouse
+from ..schemas.table import Table, quote
+from ..schemas.warehouse import Warehouse, scan
 
 if TYPE_CHECKING:
     import duckdb
@@ -49,6 +49,16 @@ class Selection:
     @property
     def dates(self) -> tuple[dt.date, ...]:
         return tuple(sorted({night.date for night in self.nights}))
+
+
+def select_nights(warehouse: Warehouse, table: Table, side: Selection) -> str:
+    """A SELECT of a table's rows of the nights of a side, read from their files alone."""
+    paths = [
+        str(file.path)
+        for night in side.nights
+        for file in warehouse.files(table, date=night.date, deployment=night.deployment)
+    ]
+    return scan(table, paths) if paths else table.empty_select()
 
 
 class Selector:
