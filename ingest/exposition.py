@@ -18,7 +18,7 @@ from .exposition_scan import Reading, Scrape, Vocabulary, scan
 from .exposition_split import Piece, pieces
 from .reader import BatchOfOne, BatchSink, Input, InputContext, Progress, Sink
 from .series_layout import ends_open
-from .series_rows import RowBuilder
+from .series_rows import MAX_LAYOUTS, RowBuilder
 from .snapshot_frames import LATEST, server_name
 
 SCAN_BYTES = 2 << 20
@@ -85,7 +85,7 @@ class _Batch:
         self.scrapes: list[Scrape] = []
         self.scrape_bytes = 0
         self.shapes: dict[bytes, _Shape] = {}
-        self.rows = RowBuilder(sink, self._name)
+        self.rows = RowBuilder(self.vocabulary, sink, self._name)
         self.before: Reading | None = None
 
     def take(self, one: Input) -> Progress:
@@ -148,8 +148,8 @@ class _Batch:
         for reading in readings:
             self._sort(reading)
         if self.vocabulary.full:
-            self.rows.forget()
             self.vocabulary, self.shapes, self.before = Vocabulary(), {}, None
+            self.rows.renumber(self.vocabulary)
 
     def _sort(self, reading: Reading) -> None:
         """Put what a scrape says with the scrapes of the same layout, or reject it."""
@@ -174,7 +174,6 @@ class _Batch:
         if not cut:
             self.before = reading
         told = self.rows.add(
-            self.vocabulary,
             scrape.position,
             scrape.offset,
             self._time(reading),
@@ -195,6 +194,8 @@ class _Batch:
         codes = reading.codes.tobytes()
         shape = self.shapes.get(codes)
         if shape is None:
+            if len(self.shapes) > MAX_LAYOUTS:
+                self.shapes = {}
             series = [self.vocabulary.series[code] for code in reading.codes]
             shape = self.shapes[codes] = _Shape(_is_openmetrics(scrape), ends_open(series))
         return (

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from .exposition_line import LineError, parse_sample, parse_series, parse_value
-from .series_rows import FOREIGN, MAX_SERIES, Codes, Numbering, Values
+from .series_rows import FOREIGN, MAX_SERIES, Codes, Numbering, Positions, Values
 
 MAX_LINE = 1 << 20
 """Longest line that is parsed, in bytes."""
@@ -24,7 +23,6 @@ MAX_LINE = 1 << 20
 ALONE = -2
 """In place of a number: a line that has to be parsed by itself."""
 
-Positions = npt.NDArray[np.int64]
 _NEWLINE, _BLANK, _COMMENT = b"\n #"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..schemas.vllm_metrics import (
     ENGINE_LABEL,
@@ -82,7 +83,7 @@ class _Place:
     model: str | None
 
 
-@dataclass(slots=True)
+@dataclass
 class Layout:
     """The rows that a set of series makes, the series no column takes, and what is wrong with the set."""
 
@@ -93,6 +94,20 @@ class Layout:
     """Reason and text of each record that every scrape of this layout has to reject."""
     twice: Series | None
     """A series that is in the set twice: two scrapes run into one."""
+
+    @cached_property
+    def names(self) -> dict[Labels, str | None]:
+        """What each target calls its server; None where it says nothing and the input's own name holds.
+
+        A name that starts with ``/`` goes behind the input's own name: several replicas answered at one address.
+        """
+        return _names(list(dict.fromkeys(row.target for row in self.rows)))
+
+    def name_of(self, series: Series) -> str | None:
+        """What a series that no column takes calls its server: as the rows whose labels it shares."""
+        own = dict(series.labels)
+        alike = [name for target, name in self.names.items() if all(own.get(key) == value for key, value in target)]
+        return alike[0] if alike else _own_name(own)
 
 
 def plan(series: Sequence[Series], *, cut: bool = False, torn: bool = False) -> Layout:
@@ -290,36 +305,20 @@ class _Incomplete(ValueError):
     """A part of a column's value is missing or does not fit."""
 
 
-def instance_names(layout: Layout) -> dict[Labels, str | None]:
-    """What each target of a layout calls its server; None where it says nothing and the input's own name holds.
-
-    A name that starts with ``/`` goes behind the input's own name: several replicas answered at one address.
-    """
-    targets = list(dict.fromkeys(row.target for row in layout.rows))
+def _names(targets: list[Labels]) -> dict[Labels, str | None]:
+    """The names of targets, told apart by their jobs, else by all labels in which they differ."""
     names = {target: _own_name(dict(target)) for target in targets}
     for wider in (JOB_LABEL, None):
         shared = [target for target in targets if list(names.values()).count(names[target]) > 1]
         for target in shared:
-            others = [other for other in shared if other != target and names[other] == names[target]]
-            labels = dict(target)
-            if wider is not None:
-                if wider in labels:
-                    own = names[target]
-                    names[target] = f"/{labels[wider]}" if own is None else f"{labels[wider]}/{own.lstrip('/')}"
-            elif others:
+            labels, own = dict(target), names[target]
+            others = [other for other in shared if other != target and names[other] == own]
+            if wider is None and others:
                 apart = [f"{key}={value}" for key, value in target if any((key, value) not in one for one in others)]
-                names[target] = "/".join([names[target] or "", *apart])
+                names[target] = "/".join([own or "", *apart])
+            elif wider in labels:
+                names[target] = f"/{labels[wider]}" if own is None else f"{labels[wider]}/{own.lstrip('/')}"
     return names
-
-
-def names_of_others(layout: Layout, names: dict[Labels, str | None]) -> list[str | None]:
-    """What each series that no column takes calls its server: as the rows whose labels it shares."""
-    found = []
-    for at in layout.others:
-        own = dict(layout.series[at].labels)
-        alike = [name for target, name in names.items() if all(own.get(key) == value for key, value in target)]
-        found.append(alike[0] if alike else _own_name(own))
-    return found
 
 
 def _own_name(labels: dict[str, str]) -> str | None:

@@ -96,11 +96,13 @@ class PointCollector:
         order, times, codes = order[first], times[first], codes[first]
         values = np.concatenate(points.values)[order]
         positions = np.concatenate(points.positions)[order]
-        rows = RowBuilder(self._sink, lambda _, position, name, alone: self._name(target, position, name))
+        rows = RowBuilder(
+            self._numbering, self._sink, lambda _, position, name, alone: self._name(target, position, name)
+        )
         starts = np.flatnonzero(np.concatenate([[True], times[1:] != times[:-1]])) if len(times) else times
         for start, end in pairwise([*starts, len(times)]):
             position = int(positions[start:end].min())
-            rows.add(self._numbering, position, None, int(times[start]), codes[start:end], values[start:end])
+            rows.add(position, None, int(times[start]), codes[start:end], values[start:end])
         rows.flush()
 
     def _name(self, target: Target, position: int, name: str | None) -> str:

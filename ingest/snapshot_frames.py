@@ -1,4 +1,4 @@
-"""Rows of ``snapshots`` and ``other_samples`` from values of series: whole columns at once.
+"""Rows of ``snapshots`` from values of series: whole columns at once.
 
 Expositions and the API of a Prometheus server both end here: a layout says which series make up a row, a matrix holds
 one line of values a scrape.
@@ -18,17 +18,9 @@ import pyarrow as pa
 from ..schemas.arrow_types import arrow_type
 from ..schemas.raw import SNAPSHOTS
 from ..schemas.vllm_metrics import METRICS
+from .other_rows import NO_OFFSET
 from .reader import BatchSink, InputContext
-from .series_layout import (
-    Histogram,
-    Layout,
-    Listed,
-    Mapped,
-    RowPlan,
-    Scalar,
-    instance_names,
-    names_of_others,
-)
+from .series_layout import Histogram, Layout, Listed, Mapped, RowPlan, Scalar
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -46,11 +38,6 @@ LATEST = 4_102_444_800.0
 _UNITS = {metric.column: metric.unit for metric in METRICS}
 _KINDS = {metric.column: metric.kind for metric in METRICS}
 _TYPES = {column.name: column.type for column in SNAPSHOTS.columns}
-_OTHER_LABELS = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
-
-
-NO_OFFSET = -1
-"""In place of an offset: the scrape has no place of its own in its input."""
 
 
 @dataclass(frozen=True)
@@ -68,19 +55,13 @@ class Scrapes:
 def emit(layout: Layout, scrapes: Scrapes, naming: Naming, sink: BatchSink) -> None:
     """Give the rows of these scrapes to the sink, and a reject for each value that cannot be one."""
     builder = _Builder(layout, scrapes, sink)
-    names = instance_names(layout)
-    alone = len(set(names.values())) <= 1
-    tables = []
-    for row in layout.rows:
-        named = _named(scrapes.inputs, [names[row.target]], None, alone, naming)
-        tables.append(builder.snapshots(row).append_column("instance", named))
-    if tables:
-        frame = pl.from_arrow(pa.concat_tables(tables, promote_options="default"))
-        sink.rows("snapshots", cast(pl.DataFrame, frame))
-    if layout.others:
-        others, which = builder.others()
-        named = _named(others["input"].to_numpy(), names_of_others(layout, names), which, alone, naming)
-        sink.rows("other_samples", others.with_columns(instance=pl.Series(named)))
+    names, alone = layout.names, len(set(layout.names.values())) <= 1
+    tables = [
+        builder.snapshots(row).append_column("instance", _named(scrapes.inputs, names[row.target], alone, naming))
+        for row in layout.rows
+    ]
+    frame = pl.from_arrow(pa.concat_tables(tables, promote_options="default"))
+    sink.rows("snapshots", cast(pl.DataFrame, frame))
 
 
 def server_name(context: InputContext, name: str | None, alone: bool, server: str | None = None) -> str:
@@ -91,15 +72,10 @@ def server_name(context: InputContext, name: str | None, alone: bool, server: st
     return own + name if name.startswith("/") else name
 
 
-def _named(
-    inputs: npt.NDArray[np.uint32], names: list[str | None], which: Integers | None, alone: bool, naming: Naming
-) -> pa.Array:
-    """The server of each row, from its input and from which of the names it has."""
-    known = list(dict.fromkeys(names))
-    of_name = np.array([known.index(name) for name in names], np.int64)
-    codes = inputs.astype(np.int64) * len(known) + (of_name[0] if which is None else of_name[which])
-    distinct, places = np.unique(codes, return_inverse=True)
-    named = [naming(int(code) // len(known), known[int(code) % len(known)], alone) for code in distinct]
+def _named(inputs: npt.NDArray[np.uint32], name: str | None, alone: bool, naming: Naming) -> pa.Array:
+    """The server of each row."""
+    distinct, places = np.unique(inputs, return_inverse=True)
+    named = [naming(int(position), name, alone) for position in distinct]
     return pa.array(named, pa.string()).take(pa.array(places))
 
 
@@ -131,25 +107,6 @@ class _Builder:
         for name, fact in row.facts.items():
             columns[name] = pa.array(np.full(self.count, fact)).cast(arrow_type(_TYPES[name]))
         return pa.table(columns)
-
-    def others(self) -> tuple[pl.DataFrame, Integers]:
-        """The samples that no column takes, series by series, and which of the layout's others each is of."""
-        at = np.array(self.layout.others)
-        series = [self.layout.series[one] for one in at]
-        labels = [[{"key": key, "value": value} for key, value in one.labels] for one in series]
-        known = pl.DataFrame(
-            {"metric": pl.Series([one.name for one in series]), "labels": pl.Series(labels, dtype=_OTHER_LABELS)}
-        )
-        line = np.tile(np.arange(self.count), len(at))
-        which = np.repeat(np.arange(len(at)), self.count)
-        values = self.scrapes.values[:, at].T.ravel()
-        frame = known[which].with_columns(
-            input=pl.Series(self.scrapes.inputs[line]),
-            byte_offset=pl.Series(self.scrapes.offsets[line]).replace(NO_OFFSET, None),
-            scraped_at=pl.Series(self.scrapes.times[line]).cast(pl.Datetime("us")),
-            value=pl.Series(values),
-        )
-        return frame, which
 
     def _started(self, row: RowPlan) -> pa.Array:
         values = self.scrapes.values
