@@ -20,6 +20,7 @@ from specledger.ingest import exposition
 from specledger.ingest.scrape import RotatedFile, Schedule, Server, collect, servers
 from specledger.ingest.web import Address, ExchangeError, address, exchange
 from specledger.schemas.errors import UsageError
+from tests.command_line import CommandLine
 from tests.ingest.recording import RecordingSink, read_many
 
 BODY = 'vllm:num_requests_running{engine="0",model_name="m"} 3\n'
@@ -312,6 +313,19 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 def test_credentials_are_kept_out_of_the_address() -> None:
     assert address("http://a%40b:p%3A@h:1/x") == Address("http://h:1/x", {"Authorization": "Basic YUBiOnA6"})
     assert Server(address("http://a:b@h"), "h").address.url == "http://h"
+
+
+def test_one_ingest_of_the_folder_tells_the_servers_apart(metrics: Metrics, cli: CommandLine, tmp_path: Path) -> None:
+    other = Metrics()
+    try:
+        run(tmp_path / "scraped", metrics.url, other.url)
+    finally:
+        other.stop()
+    cli.ok("ingest", tmp_path / "scraped", "--deployment", "d")
+    assert cli.rows("SELECT instance, count(*)::INTEGER AS n FROM snapshots GROUP BY instance ORDER BY instance") == [
+        {"instance": f"127.0.0.1:{port}", "n": 3} for port in sorted([metrics.server_port, other.server_port], key=str)
+    ]
+    assert cli.value("SELECT count(*) FROM rejects") == 0
 
 
 def _until(done: Any) -> None:
