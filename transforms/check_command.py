@@ -154,7 +154,7 @@ def _sentence(row: Check) -> str:
 
 def _rejected(deployment: str, reasons: Sequence[tuple[str, int]], width: int) -> Iterator[str]:
     total = sum(count for _, count in reasons)
-    yield _plain(f"{deployment}: {total:,} records rejected (table rejects)")
+    yield _plain(f"{deployment}: {_counted(total, 'record')} rejected (table rejects)")
     for reason, count in reasons[:REASONS]:
         yield from _wrapped("  ", f"{count:,} × {reason}", width)
     if len(reasons) > REASONS:
@@ -165,9 +165,13 @@ def _sum(checks: Sequence[Check]) -> str:
     kinds = Counter(row.kind for row in checks)
     holding = kinds["holds"] + kinds["finding"]
     return (
-        f"{kinds['fault']} faults, {kinds['finding']} findings; "
-        f"{holding} identities hold, {kinds['no data']} could not be checked."
+        f"{_counted(kinds['fault'], 'fault')}, {_counted(kinds['finding'], 'finding')}; "
+        f"{holding:,} of {len(checks):,} identities hold, {kinds['no data']:,} could not be checked."
     )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _wrapped(head: str, text: str, width: int) -> Iterator[str]:
