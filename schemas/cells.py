@@ -232,7 +232,7 @@ CELLS_ITERATIONS = Table(
 CELLS_DRAFT_LENGTHS = Table(
     "cells_draft_lengths",
     "cells",
-    "a cell of snapshots, requests or iterations split by the draft length that ran",
+    "cell of snapshots, requests or iterations, split by the draft length that ran",
     (
         *GRAIN,
         *REQUEST_GRAIN,

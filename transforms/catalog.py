@@ -10,6 +10,8 @@ from ..schemas.staging import STAGING_TABLES
 from ..schemas.table import Table
 
 FOLDER = Path(__file__).parent
+HEAD_END = "-- " + "-" * 77 + "\n"
+"""The line that ends the head of a .sql file: above it stands what the declaration says, below it the query."""
 
 ORDER = (
     "staging/scrapes",
@@ -40,11 +42,17 @@ ORDER = (
 
 def transforms(folder: str) -> tuple[Table, ...]:
     """The declarations of the tables that the transforms of one folder make, in order."""
+    return tuple(declared(path) for path in ORDER if path.startswith(f"{folder}/"))
+
+
+def declared(path: str) -> Table:
+    """The declaration of the table that ``<folder>/<table>`` makes."""
     known = TABLES | {table.name: table for table in STAGING_TABLES}
-    return tuple(known[path.partition("/")[2]] for path in ORDER if path.startswith(f"{folder}/"))
+    return known[path.partition("/")[2]]
 
 
 @cache
 def query(folder: str, name: str) -> str:
-    """The SELECT of a transform as its file has it, without the closing semicolon."""
-    return (FOLDER / folder / f"{name}.sql").read_text(encoding="utf-8").rstrip().removesuffix(";")
+    """The SELECT of a transform as its file has it, without the head and the closing semicolon."""
+    text = (FOLDER / folder / f"{name}.sql").read_text(encoding="utf-8")
+    return text.partition(HEAD_END)[2].rstrip().removesuffix(";")

@@ -1,3 +1,33 @@
+-- cells_draft_lengths: one row per cell of snapshots, requests or iterations, split by the draft length that ran.
+-- Reads intervals, requests_by_load, iterations, draft_settings.
+--   date                UTC date of the moment the row was complete; partition column.
+--   deployment          Deployment named at ingest; partition column.
+--   instance            One server process group; the deployment's name unless said otherwise.
+--   engine              Engine number inside the instance; null where the origin has none.
+--   origin              snapshots, requests, log_stats or iterations.
+--   hour                UTC hour of the day, 0 to 23. [h]
+--   block               10-minute block of the UTC day, 0 to 143.
+--   load                Requests running: exact up to 64, lower edge of a 5 % step above; null when not known.
+--                       [requests]
+--   context_band        Band of prompt + half the output tokens; null where the origin has none.
+--   task                Task label; null where there is none.
+--   temperature_class   greedy, sampled or null where not said.
+--   output_band         Band of output tokens: 1-20, 21-100, 101-500, 501+; null without output.
+--   lora                LoRA adapter; null where there is none.
+--   draft_limit         Configured draft length K; null where not known. [tokens]
+--   draft_length        Draft length of the rounds; 0 for steps without a draft; null where it cannot be told. [tokens]
+--   rounds              Rounds of that length. [rounds]
+--   drafted             Draft tokens of those rounds. [tokens]
+--   accepted            Accepted tokens of those rounds. [tokens]
+--   accepted_at         C_i of those rounds. [tokens]
+--   steps               Steps of observations that ran at this length alone. [steps]
+--   step_decode_ns      Decode time of those observations. [ns]
+--   step_tokens         Output tokens after the first of those observations. [tokens]
+--   n                   Observations that ran at this length alone. [observations]
+--   steps_steps         Σ steps² over those observations.
+--   steps_step_decode   Σ steps·step_decode_ns over those observations.
+--   step_decode_decode  Σ step_decode_ns² over those observations.
+-- -----------------------------------------------------------------------------
 -- Algorithm: every observation is cut into the lengths that ran in it. A request tells them by its histograms or by its
 -- single steps, an interval where only one length can have run, an iteration by its scheduled positions.
 WITH interval_parts AS (

@@ -1,3 +1,28 @@
+-- cells_iterations: one row per date, deployment, instance, engine, hour, block, load (generation requests), prefill
+-- and scheduled tokens, over engine iterations.
+-- Reads iterations.
+--   date                 UTC date of the moment the row was complete; partition column.
+--   deployment           Deployment named at ingest; partition column.
+--   instance             One server process group; the deployment's name unless said otherwise.
+--   engine               Engine number inside the instance; null where the origin has none.
+--   origin               snapshots, requests, log_stats or iterations.
+--   hour                 UTC hour of the day, 0 to 23. [h]
+--   block                10-minute block of the UTC day, 0 to 143.
+--   load                 Requests running: exact up to 64, lower edge of a 5 % step above; null when not known.
+--                        [requests]
+--   prefill              Whether the iteration had prefill work.
+--   scheduled_tokens     Scheduled decode positions of the iteration; null with prefill work. [tokens]
+--   n                    Iterations (dummy ones left out). [iterations]
+--   generation_requests  Σ requests decoding. [requests]
+--   generation_tokens    Σ scheduled decode positions. [tokens]
+--   context_requests     Σ requests with prefill work. [requests]
+--   context_tokens       Σ prefill tokens. [tokens]
+--   elapsed              Iteration time: log-spaced histogram of ns.
+--   elapsed_n            Iteration time: observations. [observations]
+--   elapsed_sum          Iteration time: sum. [ns]
+--   elapsed_max          Iteration time: exact maximum. [ns]
+--   elapsed_elapsed      Σ elapsed_ns².
+-- -----------------------------------------------------------------------------
 WITH measured AS (
     SELECT
         *,

@@ -1,3 +1,38 @@
+-- cells_log_stats: one row per date, deployment, instance, engine, hour, block, load, over stats and spec records of
+-- the log.
+-- Reads log_windows.
+--   date               UTC date of the moment the row was complete; partition column.
+--   deployment         Deployment named at ingest; partition column.
+--   instance           One server process group; the deployment's name unless said otherwise.
+--   engine             Engine number inside the instance; null where the origin has none.
+--   origin             snapshots, requests, log_stats or iterations.
+--   hour               UTC hour of the day, 0 to 23. [h]
+--   block              10-minute block of the UTC day, 0 to 143.
+--   load               Requests running: exact up to 64, lower edge of a 5 % step above; null when not known.
+--                      [requests]
+--   n                  Log records. [records]
+--   duration_ns        Σ windows of spec records. [ns]
+--   rounds             R, best estimate. [rounds]
+--   rounds_min         Least R. [rounds]
+--   rounds_max         Greatest R. [rounds]
+--   drafted            Draft tokens D. [tokens]
+--   accepted           Accepted draft tokens C (V0: emitted - rounds). [tokens]
+--   accepted_at        C_i by position: printed rate times R, rounded; estimated. [tokens]
+--   rounds_rounds      Σ R².
+--   rounds_accepted    Σ R·C.
+--   accepted_accepted  Σ C².
+--   drafted_drafted    Σ D².
+--   drafted_accepted   Σ D·C.
+--   kv_n               Observations of KV use. [observations]
+--   kv_ppm             Σ KV use in millionths. [ppm]
+--   kv_max_ppm         Greatest KV use in millionths. [ppm]
+--   kv_hist            KV use by thousandths (plain thousandths, not log-spaced).
+--   waiting_n          Observations of waiting requests. [observations]
+--   waiting            Σ waiting requests, rounded to whole requests. [requests]
+--   waiting_max        Most requests waiting. [requests]
+--   running_n          Observations of running requests. [observations]
+--   running_milli      Σ running requests in thousandths (interval means). [milli-requests]
+-- -----------------------------------------------------------------------------
 WITH cells AS (
     SELECT
         date,

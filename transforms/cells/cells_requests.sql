@@ -1,3 +1,85 @@
+-- cells_requests: one row per date, deployment, instance, engine, hour, block, load, context band, task, temperature
+-- class, output band, LoRA, draft limit, over requests.
+-- Reads requests_by_load.
+--   date                  UTC date of the moment the row was complete; partition column.
+--   deployment            Deployment named at ingest; partition column.
+--   instance              One server process group; the deployment's name unless said otherwise.
+--   engine                Engine number inside the instance; null where the origin has none.
+--   origin                snapshots, requests, log_stats or iterations.
+--   hour                  UTC hour of the day, 0 to 23. [h]
+--   block                 10-minute block of the UTC day, 0 to 143.
+--   load                  Requests running: exact up to 64, lower edge of a 5 % step above; null when not known.
+--                         [requests]
+--   context_band          Band of prompt + half the output tokens; null where the origin has none.
+--   task                  Task label; null where there is none.
+--   temperature_class     greedy, sampled or null where not said.
+--   output_band           Band of output tokens: 1-20, 21-100, 101-500, 501+; null without output.
+--   lora                  LoRA adapter; null where there is none.
+--   draft_limit           Configured draft length K; null where not known. [tokens]
+--   n                     Observations: scrape intervals, requests or log records. [observations]
+--   duration_ns           Observed time (scrape intervals, log windows). [ns]
+--   requests              Requests that returned a first token. [requests]
+--   output_tokens         Output tokens N_out. [tokens]
+--   prompt_tokens         Prompt tokens. [tokens]
+--   cached_tokens         Prompt tokens served from a cache. [tokens]
+--   rounds                Speculative rounds R. [rounds]
+--   drafted               Draft tokens D. [tokens]
+--   accepted              Accepted draft tokens C. [tokens]
+--   decode_ns             Decode time of observations whose decode time and tokens are known. [ns]
+--   decode_tokens         Output tokens after the first, same observations. [tokens]
+--   steps                 Steps of observations whose steps are known. [steps]
+--   step_tokens           Output tokens after the first, same observations. [tokens]
+--   step_decode_ns        Decode time, same observations. [ns]
+--   step_rounds           Rounds, same observations (0 without speculation). [rounds]
+--   step_accepted         Accepted tokens, same observations (0 without speculation). [tokens]
+--   succeeded             Requests finished well. [requests]
+--   failed                Requests that failed or were aborted, where the origin tells. [requests]
+--   preemptions           Preemptions, where requests carry them. [preemptions]
+--   ttft                  Time to first token: log-spaced histogram of ns.
+--   ttft_n                Time to first token: observations. [observations]
+--   ttft_sum              Time to first token: sum. [ns]
+--   ttft_max              Time to first token: exact maximum. [ns]
+--   itl                   Stream gap: log-spaced histogram of ns.
+--   itl_n                 Stream gap: observations. [observations]
+--   itl_sum               Stream gap: sum. [ns]
+--   itl_max               Stream gap: exact maximum. [ns]
+--   request_tpot          Time per output token of a request: log-spaced histogram of ns.
+--   request_tpot_n        Time per output token of a request: observations. [observations]
+--   request_tpot_sum      Time per output token of a request: sum. [ns]
+--   request_tpot_max      Time per output token of a request: exact maximum. [ns]
+--   e2e                   End-to-end time: log-spaced histogram of ns.
+--   e2e_n                 End-to-end time: observations. [observations]
+--   e2e_sum               End-to-end time: sum. [ns]
+--   e2e_max               End-to-end time: exact maximum. [ns]
+--   queue                 Time in queue: log-spaced histogram of ns.
+--   queue_n               Time in queue: observations. [observations]
+--   queue_sum             Time in queue: sum. [ns]
+--   queue_max             Time in queue: exact maximum. [ns]
+--   prefill               Prefill time: log-spaced histogram of ns.
+--   prefill_n             Prefill time: observations. [observations]
+--   prefill_sum           Prefill time: sum. [ns]
+--   prefill_max           Prefill time: exact maximum. [ns]
+--   longest_pause_ns      Longest stream gap of any request. [ns]
+--   longest_pause         Longest stream gap of each request, log-spaced histogram of ns.
+--   itl_client_n          Stream gaps measured by clients, network included. [observations]
+--   qualified             Requests that met every goodput limit; null without limits. [requests]
+--   qualified_tokens      Output tokens of those requests. [tokens]
+--   rounds_rounds         Σ R².
+--   rounds_accepted       Σ R·C.
+--   accepted_accepted     Σ C².
+--   drafted_drafted       Σ D².
+--   drafted_accepted      Σ D·C.
+--   decode_decode         Σ decode_ns².
+--   decode_tokens_decode  Σ decode_tokens·decode_ns.
+--   decode_tokens_tokens  Σ decode_tokens².
+--   steps_steps           Σ steps².
+--   steps_step_tokens     Σ steps·step_tokens.
+--   step_tokens_tokens    Σ step_tokens².
+--   steps_step_decode     Σ steps·step_decode_ns.
+--   step_decode_decode    Σ step_decode_ns².
+--   steps_step_rounds     Σ steps·step_rounds.
+--   step_rounds_rounds    Σ step_rounds².
+-- -----------------------------------------------------------------------------
 -- Stream gaps come as lists: they are counted apart, cell by cell, and joined to the sums over requests.
 WITH observed AS (
     SELECT

@@ -1,3 +1,90 @@
+-- cells_snapshots: one row per date, deployment, instance, engine, hour, block, load and set of histogram edges, over
+-- scrape intervals.
+-- Reads intervals, scrapes.
+--   date                  UTC date of the moment the row was complete; partition column.
+--   deployment            Deployment named at ingest; partition column.
+--   instance              One server process group; the deployment's name unless said otherwise.
+--   engine                Engine number inside the instance; null where the origin has none.
+--   origin                snapshots, requests, log_stats or iterations.
+--   hour                  UTC hour of the day, 0 to 23. [h]
+--   block                 10-minute block of the UTC day, 0 to 143.
+--   load                  Requests running: exact up to 64, lower edge of a 5 % step above; null when not known.
+--                         [requests]
+--   edges                 Hash of all edge lists: cells of other edges never mix.
+--   n                     Observations: scrape intervals, requests or log records. [observations]
+--   duration_ns           Observed time (scrape intervals, log windows). [ns]
+--   requests              Requests that returned a first token. [requests]
+--   output_tokens         Output tokens N_out. [tokens]
+--   prompt_tokens         Prompt tokens. [tokens]
+--   cached_tokens         Prompt tokens served from a cache. [tokens]
+--   rounds                Speculative rounds R. [rounds]
+--   drafted               Draft tokens D. [tokens]
+--   accepted              Accepted draft tokens C. [tokens]
+--   decode_ns             Decode time of observations whose decode time and tokens are known. [ns]
+--   decode_tokens         Output tokens after the first, same observations. [tokens]
+--   steps                 Steps of observations whose steps are known. [steps]
+--   step_tokens           Output tokens after the first, same observations. [tokens]
+--   step_decode_ns        Decode time, same observations. [ns]
+--   step_rounds           Rounds, same observations (0 without speculation). [rounds]
+--   step_accepted         Accepted tokens, same observations (0 without speculation). [tokens]
+--   succeeded             Requests finished well. [requests]
+--   failed                Requests that failed or were aborted, where the origin tells. [requests]
+--   preemptions           Preemptions. [preemptions]
+--   accepted_at           C_i by position. [tokens]
+--   drafted_at            Draft tokens by position, where a build exposes it. [tokens]
+--   decode_sum_ns         Σ request_decode_time_seconds of finished requests. [ns]
+--   itl                   Step time: counts by bucket, edges as the server has them.
+--   itl_n                 Step time: observations. [observations]
+--   itl_sum               Step time: sum, in ns or tokens. [ns or tokens]
+--   ttft                  Time to first token: counts by bucket, edges as the server has them.
+--   ttft_n                Time to first token: observations. [observations]
+--   ttft_sum              Time to first token: sum, in ns or tokens. [ns or tokens]
+--   e2e                   End-to-end time of requests: counts by bucket, edges as the server has them.
+--   e2e_n                 End-to-end time of requests: observations. [observations]
+--   e2e_sum               End-to-end time of requests: sum, in ns or tokens. [ns or tokens]
+--   request_tpot          Time per output token of requests; requests of one token taken out of the first bucket:
+--                         counts by bucket, edges as the server has them.
+--   request_tpot_n        Time per output token of requests; requests of one token taken out of the first bucket:
+--                         observations. [observations]
+--   request_tpot_sum      Time per output token of requests; requests of one token taken out of the first bucket: sum,
+--                         in ns or tokens. [ns or tokens]
+--   queue                 Time in queue: counts by bucket, edges as the server has them.
+--   queue_n               Time in queue: observations. [observations]
+--   queue_sum             Time in queue: sum, in ns or tokens. [ns or tokens]
+--   prefill               Prefill time: counts by bucket, edges as the server has them.
+--   prefill_n             Prefill time: observations. [observations]
+--   prefill_sum           Prefill time: sum, in ns or tokens. [ns or tokens]
+--   prompt_len            Prompt tokens of requests: counts by bucket, edges as the server has them.
+--   prompt_len_n          Prompt tokens of requests: observations. [observations]
+--   prompt_len_sum        Prompt tokens of requests: sum, in ns or tokens. [ns or tokens]
+--   output_len            Output tokens of requests: counts by bucket, edges as the server has them.
+--   output_len_n          Output tokens of requests: observations. [observations]
+--   output_len_sum        Output tokens of requests: sum, in ns or tokens. [ns or tokens]
+--   kv_n                  Observations of KV use. [observations]
+--   kv_ppm                Σ KV use in millionths. [ppm]
+--   kv_max_ppm            Greatest KV use in millionths. [ppm]
+--   kv_hist               KV use by thousandths (plain thousandths, not log-spaced).
+--   waiting_n             Observations of waiting requests. [observations]
+--   waiting               Σ waiting requests, rounded to whole requests. [requests]
+--   waiting_max           Most requests waiting. [requests]
+--   running_n             Observations of running requests. [observations]
+--   running_milli         Σ running requests in thousandths (interval means). [milli-requests]
+--   rounds_rounds         Σ R².
+--   rounds_accepted       Σ R·C.
+--   accepted_accepted     Σ C².
+--   drafted_drafted       Σ D².
+--   drafted_accepted      Σ D·C.
+--   decode_decode         Σ decode_ns².
+--   decode_tokens_decode  Σ decode_tokens·decode_ns.
+--   decode_tokens_tokens  Σ decode_tokens².
+--   steps_steps           Σ steps².
+--   steps_step_tokens     Σ steps·step_tokens.
+--   step_tokens_tokens    Σ step_tokens².
+--   steps_step_decode     Σ steps·step_decode_ns.
+--   step_decode_decode    Σ step_decode_ns².
+--   steps_step_rounds     Σ steps·step_rounds.
+--   step_rounds_rounds    Σ step_rounds².
+-- -----------------------------------------------------------------------------
 -- Algorithm, buckets: over a stretch of intervals in one cell, the counts at the inner scrapes cancel, so a bucket's growth
 -- is the sum of its running totals at the ends (+) minus those at the starts (-): only scrapes at which the cell changes
 -- are read, and no interval's buckets are ever formed.

@@ -1,3 +1,25 @@
+-- acceptance: one row per deployment, date, origin, load band, context band, task.
+-- Reads band_totals.
+--   date               UTC date of the moment the row was complete; partition column.
+--   deployment         Deployment named at ingest; partition column.
+--   origin             snapshots, requests, log_stats or iterations; origins are never added.
+--   load_band          Band of requests running on the engine; 'unknown' where load is not known.
+--   context_band       Band of prompt + half the output tokens; null where the origin has none.
+--   task               Task label; null where the origin has none.
+--   requests           Requests that returned a first token. [requests]
+--   steps              Steps of observations whose steps are known; null where none are. [steps]
+--   rounds             Speculative rounds R. [rounds]
+--   drafted            Draft tokens D. [tokens]
+--   accepted           Accepted draft tokens C. [tokens]
+--   output_tokens      Output tokens N_out. [tokens]
+--   truncated          Accepted tokens that were never returned; null where steps are not known. [tokens]
+--   acceptance_length  L = 1 + C / R. [tokens]
+--   effective_length   L_eff = (N_out - requests) / steps. [tokens]
+--   coverage           R / steps. [ratio]
+--   acceptance_rate    C / D; compare only at equal draft length. [ratio]
+--   mean_draft_length  D / R. [tokens]
+--   evidence           measured, derived or estimated.
+-- -----------------------------------------------------------------------------
 WITH totals AS (
     SELECT * FROM band_totals
 ),

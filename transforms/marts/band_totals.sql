@@ -1,3 +1,34 @@
+-- band_totals: one row per deployment, date, origin, load band, context band, task: the sums that the other marts
+-- divide.
+-- Reads cells_snapshots, cells_requests, cells_log_stats.
+--   date            UTC date of the moment the row was complete; partition column.
+--   deployment      Deployment named at ingest; partition column.
+--   origin          snapshots, requests, log_stats or iterations; origins are never added.
+--   load_band       Band of requests running on the engine; 'unknown' where load is not known.
+--   context_band    Band of prompt + half the output tokens; null where the origin has none.
+--   task            Task label; null where the origin has none.
+--   n               Observations. [observations]
+--   duration_ns     Observed engine time. [ns]
+--   requests        Requests that returned a first token. [requests]
+--   output_tokens   Output tokens. [tokens]
+--   prompt_tokens   Prompt tokens. [tokens]
+--   cached_tokens   Prompt tokens served from a cache. [tokens]
+--   rounds          Speculative rounds R. [rounds]
+--   rounds_min      Least R (log_stats). [rounds]
+--   rounds_max      Greatest R (log_stats). [rounds]
+--   drafted         Draft tokens D. [tokens]
+--   accepted        Accepted draft tokens C. [tokens]
+--   decode_ns       Decode time where time and tokens are known. [ns]
+--   decode_tokens   Output tokens after the first, same observations. [tokens]
+--   steps           Steps where they are known. [steps]
+--   step_tokens     Output tokens after the first, same observations. [tokens]
+--   step_decode_ns  Decode time, same observations. [ns]
+--   step_rounds     Rounds, same observations. [rounds]
+--   step_accepted   Accepted tokens, same observations. [tokens]
+--   succeeded       Requests finished well. [requests]
+--   failed          Requests failed or aborted. [requests]
+--   preemptions     Preemptions; null where the origin cannot tell. [preemptions]
+-- -----------------------------------------------------------------------------
 WITH cells AS (
     SELECT
         date, deployment, origin, load, n, duration_ns, requests, output_tokens, prompt_tokens, cached_tokens,

@@ -1,3 +1,25 @@
+-- capacity: one row per deployment, date, origin, load band.
+-- Reads deployment_days, cells_snapshots, cells_requests, cells_log_stats.
+--   date                           UTC date of the moment the row was complete; partition column.
+--   deployment                     Deployment named at ingest; partition column.
+--   origin                         snapshots, requests, log_stats or iterations; origins are never added.
+--   load_band                      Band of requests running on the engine; 'unknown' where load is not known.
+--   seconds                        Engine seconds observed; requests: their running time / load, an estimate. [s]
+--   kv_tokens                      KV cache size of the deployment. [tokens]
+--   candidate_kv_share             Running x D / R as a share of KV capacity; an estimate. [ratio]
+--   output_tps                     Output tokens per engine second. [tokens/s]
+--   prompt_tps                     Prompt tokens per engine second. [tokens/s]
+--   succeeded                      Requests finished well. [requests]
+--   failed                         Requests failed or aborted. [requests]
+--   goodput_tps                    Output tokens per second from requests within every limit; null without limits.
+--                                  [tokens/s]
+--   gpus                           GPUs of one engine: label gpus (of one instance) over its engines, else TP x PP;
+--                                  null when neither is known. [GPUs]
+--   gpus_from                      label or parallel sizes (derived).
+--   gpu_s_per_1k_tokens            GPU-seconds per 1,000 output tokens. [GPU s]
+--   gpu_s_per_1k_qualified_tokens  GPU-seconds per 1,000 tokens within every limit; null without limits. [GPU s]
+--   evidence                       measured, derived or estimated.
+-- -----------------------------------------------------------------------------
 WITH observed AS (
     SELECT
         date, deployment, origin, load, duration_ns, rounds, drafted, output_tokens, prompt_tokens, succeeded, failed,

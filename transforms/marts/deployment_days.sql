@@ -1,3 +1,26 @@
+-- deployment_days: one row per deployment, date: what was served and with which means, as start-up records, labels and
+-- the data of the day tell.
+-- Reads deployments, snapshots, requests, cells_snapshots, cells_requests, cells_log_stats, cells_iterations.
+--   date                  UTC date of the moment the row was complete; partition column.
+--   deployment            Deployment named at ingest; partition column.
+--   model                 Target model of the start-up records in force; null without, or where they differ.
+--   served_model_name     Model name that metrics and responses show; null where several were served.
+--   quantization          Target quantization of the start-up records, none included; null without, or where they
+--                         differ.
+--   quantization_label    Label quant, in lower case; null where none was given.
+--   dtype                 Data type of the start-up records; null without, or where they differ.
+--   tensor_parallel       Tensor-parallel size; null where not known. [GPUs]
+--   pipeline_parallel     Pipeline-parallel size; null where not known. [GPUs]
+--   speculative           Whether rounds were run or configured; null where nothing tells.
+--   draft_limit           Greatest configured draft length K; 0 without speculation; null where not known. [tokens]
+--   instances             Instances with data on the day. [instances]
+--   engines               Engines with data on the day. [engines]
+--   kv_tokens_per_engine  Mean KV cache size of the engines whose size is known. [tokens]
+--   kv_tokens             KV cache size of all engines; null where that of one is not known. [tokens]
+--   gpus_per_engine       Label gpus (GPUs of one instance) over its engines, else TP x PP; null when neither is known.
+--                         [GPUs]
+--   gpus_from             label, or parallel sizes (derived); null without.
+-- -----------------------------------------------------------------------------
 WITH observed AS (
     SELECT date, deployment, instance, engine, origin, steps, step_tokens, step_rounds, rounds
     FROM cells_snapshots

@@ -1,3 +1,21 @@
+-- draft_lengths: one row per deployment, date, origin, load band, draft length actually run.
+-- Reads cells_draft_lengths.
+--   date               UTC date of the moment the row was complete; partition column.
+--   deployment         Deployment named at ingest; partition column.
+--   origin             snapshots, requests, log_stats or iterations; origins are never added.
+--   load_band          Band of requests running on the engine; 'unknown' where load is not known.
+--   draft_length       Draft length; 0 for steps without a draft. [tokens]
+--   rounds             Rounds of that length. [rounds]
+--   accepted           Accepted tokens of those rounds. [tokens]
+--   acceptance_length  1 + C / R of that length; 1 at length 0. [tokens]
+--   n                  Observations (intervals, requests or iterations) that ran at this length alone. [observations]
+--   steps              Steps of those observations. [steps]
+--   tokens             Output tokens after the first of those observations. [tokens]
+--   round_time_ms      Step time at that length; null where no observation ran at it alone. [ms]
+--   round_time_error   Relative standard error of the step time over those observations; null below two. [ratio]
+--   tpot_ms            Decode time per output token of those observations. [ms]
+--   evidence           measured, derived or estimated.
+-- -----------------------------------------------------------------------------
 WITH cells AS (
     SELECT * FROM cells_draft_lengths WHERE draft_length IS NOT NULL
 ),

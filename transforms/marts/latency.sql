@@ -1,3 +1,60 @@
+-- latency: one row per deployment, date, origin, load band, context band, task.
+-- Reads band_totals, cells_snapshots, cells_requests.
+--   date                       UTC date of the moment the row was complete; partition column.
+--   deployment                 Deployment named at ingest; partition column.
+--   origin                     snapshots, requests, log_stats or iterations; origins are never added.
+--   load_band                  Band of requests running on the engine; 'unknown' where load is not known.
+--   context_band               Band of prompt + half the output tokens; null where the origin has none.
+--   task                       Task label; null where the origin has none.
+--   requests                   Requests that returned a first token. [requests]
+--   tokens                     Output tokens after the first whose decode time is known. [tokens]
+--   ttft_ms_p50                Time to first token, p50: point inside its bucket; null where that is open. [ms]
+--   ttft_ms_p50_lower          Time to first token, p50: lower edge of its bucket. [ms]
+--   ttft_ms_p50_upper          Time to first token, p50: upper edge of its bucket; null where it is open. [ms]
+--   ttft_ms_p95                Time to first token, p95: point inside its bucket; null where that is open. [ms]
+--   ttft_ms_p95_lower          Time to first token, p95: lower edge of its bucket. [ms]
+--   ttft_ms_p95_upper          Time to first token, p95: upper edge of its bucket; null where it is open. [ms]
+--   ttft_ms_p99                Time to first token, p99: point inside its bucket; null where that is open. [ms]
+--   ttft_ms_p99_lower          Time to first token, p99: lower edge of its bucket. [ms]
+--   ttft_ms_p99_upper          Time to first token, p99: upper edge of its bucket; null where it is open. [ms]
+--   tpot_ms                    Σ decode time / Σ (N_out - 1), token-weighted. [ms]
+--   request_tpot_ms_p50        Time per output token of a request, p50: point inside its bucket; null where that is
+--                              open. [ms]
+--   request_tpot_ms_p50_lower  Time per output token of a request, p50: lower edge of its bucket. [ms]
+--   request_tpot_ms_p50_upper  Time per output token of a request, p50: upper edge of its bucket; null where it is
+--                              open. [ms]
+--   request_tpot_ms_p95        Time per output token of a request, p95: point inside its bucket; null where that is
+--                              open. [ms]
+--   request_tpot_ms_p95_lower  Time per output token of a request, p95: lower edge of its bucket. [ms]
+--   request_tpot_ms_p95_upper  Time per output token of a request, p95: upper edge of its bucket; null where it is
+--                              open. [ms]
+--   request_tpot_ms_p99        Time per output token of a request, p99: point inside its bucket; null where that is
+--                              open. [ms]
+--   request_tpot_ms_p99_lower  Time per output token of a request, p99: lower edge of its bucket. [ms]
+--   request_tpot_ms_p99_upper  Time per output token of a request, p99: upper edge of its bucket; null where it is
+--                              open. [ms]
+--   itl_ms_p50                 Stream gap, p50: point inside its bucket; null where that is open. [ms]
+--   itl_ms_p50_lower           Stream gap, p50: lower edge of its bucket. [ms]
+--   itl_ms_p50_upper           Stream gap, p50: upper edge of its bucket; null where it is open. [ms]
+--   itl_ms_p95                 Stream gap, p95: point inside its bucket; null where that is open. [ms]
+--   itl_ms_p95_lower           Stream gap, p95: lower edge of its bucket. [ms]
+--   itl_ms_p95_upper           Stream gap, p95: upper edge of its bucket; null where it is open. [ms]
+--   itl_ms_p99                 Stream gap, p99: point inside its bucket; null where that is open. [ms]
+--   itl_ms_p99_lower           Stream gap, p99: lower edge of its bucket. [ms]
+--   itl_ms_p99_upper           Stream gap, p99: upper edge of its bucket; null where it is open. [ms]
+--   longest_pause_ms           Longest stream gap; null where only buckets are known. [ms]
+--   e2e_ms_p50                 End-to-end time, p50: point inside its bucket; null where that is open. [ms]
+--   e2e_ms_p50_lower           End-to-end time, p50: lower edge of its bucket. [ms]
+--   e2e_ms_p50_upper           End-to-end time, p50: upper edge of its bucket; null where it is open. [ms]
+--   e2e_ms_p95                 End-to-end time, p95: point inside its bucket; null where that is open. [ms]
+--   e2e_ms_p95_lower           End-to-end time, p95: lower edge of its bucket. [ms]
+--   e2e_ms_p95_upper           End-to-end time, p95: upper edge of its bucket; null where it is open. [ms]
+--   e2e_ms_p99                 End-to-end time, p99: point inside its bucket; null where that is open. [ms]
+--   e2e_ms_p99_lower           End-to-end time, p99: lower edge of its bucket. [ms]
+--   e2e_ms_p99_upper           End-to-end time, p99: upper edge of its bucket; null where it is open. [ms]
+--   burstiness                 p99 stream gap / TPOT. [ratio]
+--   evidence                   measured, derived or estimated.
+-- -----------------------------------------------------------------------------
 WITH server_histograms AS (
     SELECT date, deployment, origin, load, 'ttft_ms' AS figure, ttft.le AS edges, ttft.n AS counts
     FROM cells_snapshots

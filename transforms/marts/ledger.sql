@@ -1,3 +1,31 @@
+-- ledger: one row per deployment, date, origin, load band ('all' for the pooled row), context band.
+-- Reads band_totals, deployment_days, cells_draft_lengths.
+--   date                   UTC date of the moment the row was complete; partition column.
+--   deployment             Deployment named at ingest; partition column.
+--   origin                 snapshots, requests, log_stats or iterations; origins are never added.
+--   load_band              Band of requests running on the engine; 'unknown' where load is not known.
+--   context_band           Band of prompt + half the output tokens; null where the origin has none, and in pooled rows.
+--   steps                  Steps. [steps]
+--   tokens                 Output tokens after the first. [tokens]
+--   t0_ms                  TPOT without speculation at the same model, quantization, load and context band. [ms]
+--   t0_origin              same_date, other_date, zero_length or model; null without T0.
+--   t0_deployments         Deployments that T0 was taken from.
+--   t0_date                Date that T0 was taken from.
+--   round_time_ms          T_round = Σ decode time / steps. [ms]
+--   acceptance_length      L = 1 + C / R. [tokens]
+--   effective_length       L_eff = (N_out - requests) / steps. [tokens]
+--   coverage               R / steps. [ratio]
+--   tpot_ms                T_round / L_eff. [ms]
+--   speedup                S = T0 / TPOT; pooled: Σ tokens x T0(band) / Σ decode time. [ratio]
+--   break_even_length      T_round / T0. [tokens]
+--   break_even_acceptance  Equal a_i at which 1 + coverage x Σ a^i reaches the break-even length; 0 where T_round <=
+--                          T0, null where none does. [ratio]
+--   draft_limit            Draft length K used for the break-even: mean D / R rounded up. [tokens]
+--   beyond_reach           True where break-even length exceeds 1 + coverage x K: no acceptance could pay here.
+--   token_share            Share of the deployment's tokens in this band; pooled: in bands that have T0, to which
+--                          t0_ms, speedup and break-even belong. [ratio]
+--   evidence               measured, derived or estimated.
+-- -----------------------------------------------------------------------------
 WITH bands AS (
     SELECT
         date,

@@ -1,3 +1,16 @@
+-- load_mix: one row per deployment, date, origin, load band, context band, task.
+-- Reads band_totals.
+--   date          UTC date of the moment the row was complete; partition column.
+--   deployment    Deployment named at ingest; partition column.
+--   origin        snapshots, requests, log_stats or iterations; origins are never added.
+--   load_band     Band of requests running on the engine; 'unknown' where load is not known.
+--   context_band  Band of prompt + half the output tokens; null where the origin has none.
+--   task          Task label; null where the origin has none.
+--   token_share   Share of output tokens after the first. [ratio]
+--   step_share    Share of steps. [ratio]
+--   seconds       Engine seconds observed in the band; decode seconds for origin requests. [s]
+--   evidence      measured, derived or estimated.
+-- -----------------------------------------------------------------------------
 WITH totals AS (
     SELECT
         *,

@@ -1,3 +1,23 @@
+-- positions: one row per deployment, date, origin, load band, context band, task, position.
+-- Reads cells_snapshots, cells_draft_lengths, cells_log_stats.
+--   date              UTC date of the moment the row was complete; partition column.
+--   deployment        Deployment named at ingest; partition column.
+--   origin            snapshots, requests, log_stats or iterations; origins are never added.
+--   load_band         Band of requests running on the engine; 'unknown' where load is not known.
+--   context_band      Band of prompt + half the output tokens; null where the origin has none.
+--   task              Task label; null where the origin has none.
+--   position          Draft position, 1-based.
+--   rounds            R_i, rounds that drafted at least this many tokens (R where censored); null where ΣC_i is not C.
+--                     [rounds]
+--   accepted          C_i. [tokens]
+--   survival          S_i = C_i / R_i (C_i / R where censored); null where ΣC_i is not C. [ratio]
+--   conditional       a_i = S_i / S_(i-1); null where censored. [ratio]
+--   predicted_length  E[L] at draft length i = 1 + Σ S_j for j up to i. [tokens]
+--   marginal_gain     S of the next position; beyond the last one extrapolated with its a_i. [tokens]
+--   censored          True where the rounds that drafted position i cannot be told.
+--   extrapolated      True where marginal_gain is extrapolated.
+--   evidence          measured, derived or estimated.
+-- -----------------------------------------------------------------------------
 WITH counters AS (
     SELECT date, deployment, origin, load, rounds, accepted, accepted_at, drafted_at, drafted
     FROM cells_snapshots

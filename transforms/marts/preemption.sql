@@ -1,3 +1,22 @@
+-- preemption: one row per deployment, date, origin, load band.
+-- Reads deployment_days, cells_snapshots, cells_requests, cells_log_stats, cells_iterations.
+--   date               UTC date of the moment the row was complete; partition column.
+--   deployment         Deployment named at ingest; partition column.
+--   origin             snapshots, requests, log_stats or iterations; origins are never added.
+--   load_band          Band of requests running on the engine; 'unknown' where load is not known.
+--   requests           Requests that returned a first token. [requests]
+--   steps              Steps. [steps]
+--   preemptions        Preemptions; null where the origin cannot tell (silence of a log is no zero). [preemptions]
+--   per_1k_requests    Preemptions per 1,000 requests. [1/1000]
+--   per_1k_steps       Preemptions per 1,000 steps. [1/1000]
+--   kv_usage_mean      Mean share of KV cache in use. [ratio]
+--   kv_usage_p95       p95 of the share of KV cache in use, to 0.001. [ratio]
+--   kv_usage_max       Greatest share of KV cache in use. [ratio]
+--   waiting_mean       Mean requests waiting. [requests]
+--   waiting_max        Most requests waiting. [requests]
+--   recomputed_tokens  Origin iterations: positions computed again after a resume, at least; estimated. [tokens]
+--   evidence           measured, derived or estimated.
+-- -----------------------------------------------------------------------------
 WITH observed AS (
     SELECT
         date, deployment, origin, load, requests, steps, preemptions, kv_n, kv_ppm, kv_max_ppm, kv_hist, waiting_n,

@@ -1,3 +1,18 @@
+-- reconciliation: one row per deployment, date, instance, engine, check.
+-- Reads deployment_days, cells_snapshots, cells_requests, cells_log_stats, cells_iterations, cells_draft_lengths,
+--       snapshots, requests, run_totals.
+--   date        UTC date of the moment the row was complete; partition column.
+--   deployment  Deployment named at ingest; partition column.
+--   instance    Instance checked; null for the whole deployment.
+--   engine      Engine checked; null for the whole instance.
+--   check_name  What must hold, for example positions_add_up.
+--   origin      Origins compared, for example snapshots, or requests/snapshots.
+--   expected    What the identity asks for. [as checked]
+--   found       What the data hold. [as checked]
+--   difference  found - expected; 0 where a bound is kept. [as checked]
+--   verdict     ok, fail or no_data.
+--   detail      What the difference means, in words; null where nothing is to be said.
+-- -----------------------------------------------------------------------------
 -- Every origin in one shape. Printed windows of a log tell the rounds within bounds; all other counts are exact.
 WITH parts AS (
     SELECT

@@ -1,3 +1,26 @@
+-- round_time: one row per deployment, date, origin, load band, context band, task.
+-- Reads band_totals, latency, cells_iterations.
+--   date           UTC date of the moment the row was complete; partition column.
+--   deployment     Deployment named at ingest; partition column.
+--   origin         snapshots, requests, log_stats or iterations; origins are never added.
+--   load_band      Band of requests running on the engine; 'unknown' where load is not known.
+--   context_band   Band of prompt + half the output tokens; null where the origin has none.
+--   task           Task label; null where the origin has none.
+--   n              Steps, or iterations for origin iterations. [steps]
+--   round_time_ms  Σ decode time / steps; iterations: mean elapsed time without prefill work. [ms]
+--   p50            p50 of single steps (requests: stream gaps): point inside its bucket. [ms]
+--   p50_lower      p50: lower edge of its bucket. [ms]
+--   p50_upper      p50: upper edge of its bucket. [ms]
+--   p95            p95 of single steps (requests: stream gaps): point inside its bucket. [ms]
+--   p95_lower      p95: lower edge of its bucket. [ms]
+--   p95_upper      p95: upper edge of its bucket. [ms]
+--   p99            p99 of single steps (requests: stream gaps): point inside its bucket. [ms]
+--   p99_lower      p99: lower edge of its bucket. [ms]
+--   p99_upper      p99: upper edge of its bucket. [ms]
+--   longest_ms     Longest single step (requests: stream gap) seen; null where only buckets are known. [ms]
+--   prefill_share  Share of iteration time spent in iterations with prefill work; null for other origins. [ratio]
+--   evidence       measured, derived or estimated.
+-- -----------------------------------------------------------------------------
 -- A stream gap is one step: the quantiles of single steps are those of the gaps.
 WITH stepped AS (
     SELECT

@@ -1,3 +1,15 @@
+-- draft_settings: one row per server start: what it says of drafting until the next start.
+-- Reads deployments.
+--   deployment     Deployment named at ingest; partition column.
+--   instance       Instance that started; null for what the deployment's latest starts agree on.
+--   started_at     Start from which it holds (UTC).
+--   until          Next start (UTC); infinity for the last one.
+--   speculative    Whether the server speculates; null when not known.
+--   draft_method   Speculative method in lower case; null without speculation.
+--   draft_limit    Configured maximum draft length K. [tokens]
+--   always_drafts  Whether every step carries a draft of the full length K; null when not known.
+--   engines        Engines of the instance (data-parallel size); null when not known. [engines]
+-- -----------------------------------------------------------------------------
 -- Algorithm: what a start-up record says holds until the next start of its instance. Instances without a record of their
 -- own get what the deployment's starts of the last day agree on.
 WITH starts AS (

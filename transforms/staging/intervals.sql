@@ -1,3 +1,45 @@
+-- intervals: one row per scrape interval of one (instance, engine, model): what running totals grew by.
+-- Reads scrapes, draft_settings.
+--   date           UTC date of the moment the row was complete; partition column.
+--   deployment     Deployment named at ingest; partition column.
+--   instance       One server process group; the deployment's name unless said otherwise.
+--   engine         Engine number inside the instance.
+--   model_name     Served model name.
+--   started_at     Time of the scrape before (UTC).
+--   ended_at       Time of the scrape that ends it (UTC); its date and block count.
+--   duration_ns    Length of the interval. [ns]
+--   hour           UTC hour of the day, 0 to 23. [h]
+--   block          10-minute block of the UTC day, 0 to 143.
+--   restarted      Whether the process started anew within the interval.
+--   load           Requests running: exact up to 64, lower edge of a 5 % step above; null when not known. [requests]
+--   running_milli  Requests running, mean of the gauge at both ends. [milli-requests]
+--   waiting        Requests waiting at the end. [requests]
+--   kv_ppm         Share of KV cache in use at the end. [ppm]
+--   rounds         Speculative rounds R. [rounds]
+--   drafted        Draft tokens D. [tokens]
+--   accepted       Accepted draft tokens C. [tokens]
+--   accepted_at    C_i by position. [tokens]
+--   drafted_at     Draft tokens by position, where a build exposes it. [tokens]
+--   draft_length   Draft length of all rounds; 0 for steps without a draft; null where it varied or cannot be told.
+--                  [tokens]
+--   prompt_tokens  Prompt tokens. [tokens]
+--   cached_tokens  Prompt tokens served from a cache. [tokens]
+--   output_tokens  Output tokens N_out. [tokens]
+--   later_tokens   Output tokens after the first ones. [tokens]
+--   preemptions    Preemptions. [preemptions]
+--   succeeded      Requests finished well (stop, length). [requests]
+--   failed         Requests finished otherwise. [requests]
+--   decode_sum_ns  Σ request_decode_time_seconds of finished requests. [ns]
+--   edges          Hash of the edge lists of all histograms.
+--   itl            Step time: one observation a step.
+--   ttft           Time to first token: one observation a request.
+--   e2e            End-to-end time of requests.
+--   request_tpot   Time per output token of requests.
+--   queue          Time in queue.
+--   prefill        Prefill time.
+--   prompt_len     Prompt tokens of requests.
+--   output_len     Output tokens of requests.
+-- -----------------------------------------------------------------------------
 -- Algorithm: 1. a restart is a new start time of the process, other bucket edges or, where no start time is told, a drop
 -- of any main counter; 2. running totals as whole numbers; 3. they are differenced inside one process, across scrapes that
 -- miss a value. Buckets are not differenced here but in cells, where only the ends of a stretch of intervals count.

@@ -1,3 +1,25 @@
+-- log_windows: one row per stats or spec record of the log: what happened in its window.
+-- Reads log_stats.
+--   date           UTC date of the moment the row was complete; partition column.
+--   deployment     Deployment named at ingest; partition column.
+--   instance       One server process group; the deployment's name unless said otherwise.
+--   engine         Engine number; null where the record belongs to no engine.
+--   process        Innermost process prefix of the record.
+--   logged_at      Time of the record (UTC).
+--   hour           UTC hour of the day, 0 to 23. [h]
+--   block          10-minute block of the UTC day, 0 to 143.
+--   window_ns      Window of the counts; null where it is not known. [ns]
+--   load           Requests running: exact up to 64, lower edge of a 5 % step above; null when not known. [requests]
+--   running_milli  Requests running at the instant of the line. [milli-requests]
+--   waiting        Requests waiting at the instant of the line. [requests]
+--   kv_ppm         Share of KV cache in use. [ppm]
+--   rounds         Speculative rounds R, best estimate. [rounds]
+--   rounds_min     Least R. [rounds]
+--   rounds_max     Greatest R. [rounds]
+--   drafted        Draft tokens D. [tokens]
+--   accepted       Accepted draft tokens C (V0: emitted - rounds). [tokens]
+--   accepted_at    C_i by position: printed rate times R, rounded. [tokens]
+-- -----------------------------------------------------------------------------
 -- Algorithm: V1 records hold what happened in their window. V0 records hold running totals: they are differenced inside one
 -- process, the first one only sets the base, and what V0 calls accepted is replaced by emitted - rounds.
 WITH ordered AS (

@@ -1,3 +1,45 @@
+-- requests_by_load: one row per request, merged over the kinds of input that tell of it.
+-- Reads requests, scrapes, intervals, draft_settings.
+--   date                     UTC date of the moment the row was complete; partition column.
+--   deployment               Deployment named at ingest; partition column.
+--   instance                 One server process group; the deployment's name unless said otherwise.
+--   request_id               Request id as client and server know it.
+--   model_name               Model that answered.
+--   hour                     UTC hour in which the request ended, 0 to 23. [h]
+--   block                    10-minute block of the UTC day in which it ended, 0 to 143.
+--   load                     Requests running while it decoded, time-weighted mean, as cells keep it; null when not
+--                            known. [requests]
+--   load_from                gauge or overlap: where the load is from; null when not known.
+--   context_band             Band of prompt + half the output tokens.
+--   task                     Task label.
+--   temperature_class        greedy, sampled or null where not said.
+--   output_band              Band of output tokens: 1-20, 21-100, 101-500, 501+; null without output.
+--   lora                     LoRA adapter.
+--   draft_limit              Configured draft length K. [tokens]
+--   status                   ok, failed, aborted or unknown.
+--   returned                 Whether it returned a first token.
+--   prompt_tokens            Prompt tokens. [tokens]
+--   cached_tokens            Prompt tokens served from a cache. [tokens]
+--   output_tokens            Output tokens N_out. [tokens]
+--   later_tokens             Output tokens after the first; null for several sequences. [tokens]
+--   decode_ns                First to last token; null for several sequences. [ns]
+--   steps                    Steps, where the rules of counting allow to tell them. [steps]
+--   rounds                   Speculative rounds R. [rounds]
+--   drafted                  Draft tokens D. [tokens]
+--   accepted                 Accepted draft tokens C, truncated ones included. [tokens]
+--   accepted_hist            Element j + 1 counts rounds that accepted j tokens. [rounds]
+--   accepted_hist_by_length  The same for each draft length.
+--   accepted_by_step         Accepted tokens of each drafted step. [tokens]
+--   drafted_by_step          Draft length of each drafted step. [tokens]
+--   preemptions              Preemptions of the request. [preemptions]
+--   ttft_ns                  Time to first token: the server's, else the client's. [ns]
+--   e2e_ns                   Arrival to last token. [ns]
+--   queue_ns                 Time in queue. [ns]
+--   prefill_ns               Prefill time. [ns]
+--   gaps_ms                  Gaps between consecutive returns. [ms]
+--   gaps_from                client or server: whose clock the gaps are from.
+--   longest_pause_ns         Longest of the gaps. [ns]
+-- -----------------------------------------------------------------------------
 -- Algorithm, load: the time integral of running requests, A, is known at any moment from a running sum; a request's load is
 -- (A(last token) - A(first token)) / time between. From the gauge where scrapes cover half of that time or more, else from
 -- the requests themselves: with d = +1 at each start and -1 at each end, A(t) = t * sum(d) - sum(d * t), one window sort.
