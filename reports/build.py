@@ -23,13 +23,14 @@ from .compare import Comparison
 from .correctness import Acceptance
 from .gates import DEFAULT_SET, Gate, GateSet
 from .judge import blank, hold_rate, judge, judge_limit, judge_point
-from .model import Change, Effect, GateResult, Grid, Report, Side, SplitRow, Stratum
+from .model import Change, Effect, GateResult, Grid, Report, Side, SideName, SplitRow, Stratum
 from .nights import MIN_NIGHTS
 from .origins import OriginChoice, choose, totals
 from .outcome import exit_code, overall
 from .requests_read import Habits, RequestReader
 from .selection import Selection, Selector
 from .split import accounts, decode_share, split
+from .timeline import restarts, timeline
 
 EFFECTS = ("acceptance_length", "effective_length", "coverage", "round_time_ms", "tpot_ms", "output_tps")
 """Ratios whose change is told apart into within and mix."""
@@ -63,7 +64,8 @@ class _Builder:
         self.warehouse = warehouse
         self.question = question
         self.now = now
-        self.selector = Selector.of(warehouse, warehouse.connect())
+        self.connection = warehouse.connect()
+        self.selector = Selector.of(warehouse, self.connection)
         self.reader = CellReader(warehouse)
         self.marts = MartReader(warehouse)
 
@@ -125,6 +127,7 @@ class _Builder:
             for name, side in zip(NAMES, comparison.sides, strict=True)
             for position in self.marts.positions(side, name, comparison.origin_of(ACCEPTANCE_LENGTH) or origin)
         ]
+        sides: dict[SideName, Selection] = {"baseline": comparison.sides[0], "candidate": comparison.sides[1]}
         return replace(
             report,
             effects=tuple(_effects(comparison)),
@@ -132,6 +135,8 @@ class _Builder:
             bands=tuple(band_figures(comparison, self.marts, origin)),
             quantiles=tuple(quantile_figures(comparison)),
             positions=tuple(positions),
+            timeline=timeline(self.connection, sides),
+            restarts=restarts(self.connection, sides),
         )
 
     def _judged(

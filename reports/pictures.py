@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ VEGA_LITE = "6.4"
 """Version of Vega-Lite that both Altair's charts and the embedded bundle speak."""
 STILL_WIDTH = 480
 """Pixels of a chart in the page for readers without scripts, whose width is not known."""
+ROWS = "rows"
+"""Name of the data of a chart."""
 MOST_POINTS = 40
 """Points of a series that a text alternative reads out."""
 
@@ -24,7 +27,11 @@ def specification(chart: Chart, rows: Rows) -> dict[str, Any]:
     """The Vega-Lite specification of a chart, with its text alternative as description."""
     drawn: alt.LayerChart = chart.draw(rows).properties(description=alternative(chart, rows))
     specified: dict[str, Any] = drawn.to_dict()
-    return specified
+    data = specified.pop("datasets")
+    used = json.dumps(specified)
+    fields = {field for row in data[ROWS] for field in row if field in used}
+    data[ROWS] = [{field: value for field, value in row.items() if field in fields} for row in data[ROWS]]
+    return {**specified, "datasets": data}
 
 
 def alternative(chart: Chart, rows: Rows) -> str:

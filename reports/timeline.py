@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 ORIGINS = ("snapshots", "log_stats", "requests")
 """Origins in the order in which they are asked: only the first two know the KV cache."""
-STEPS = ((3, 10), (31, 60))
-"""Up to that many dates, stretches of that many minutes; above, a day: at most some 1,500 stretches."""
+STEPS = ((2, 10), (14, 60))
+"""Up to that many dates, stretches of that many minutes; above, a day: a side has at most some 340, or one a night."""
 DAY = 24 * 60
 MOST_RESTARTS = 200
 _COUNTS = ("requests", "rounds", "accepted", "preemptions", "kv_n", "kv_ppm", "running_n", "running_milli")

@@ -11,7 +11,7 @@ from ..model import BandFigures, Report
 from ..wording import speculating_side
 from .chart import Rows, label
 from .palette import ACCEPTANCE, INK, MUTED, ROUND, SURFACE, TIME
-from .parts import LEGEND, ROWS, Side, alone, bands, beside, finish, interval, joined, tips
+from .parts import LEGEND, ROWS, Side, alone, bands, beside, finish, holds, interval, joined, tips
 
 
 def band_rows(report: Report, field: str) -> list[dict[str, Any]]:
@@ -65,9 +65,8 @@ def speedup(rows: Rows) -> alt.LayerChart:
     words = even.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, text="1: no gain").encode(
         x=alt.value(0)
     )
-    return finish(
-        rows, line, words, interval(base, "speedup_lower", "speedup_upper", stroke=side.stroke), lines, points
-    )
+    spans = [interval(base, "speedup_lower", "speedup_upper", stroke=side.stroke)]
+    return finish(rows, line, words, *(spans if holds(rows, "speedup_lower") else []), lines, points)
 
 
 def break_even(rows: Rows) -> alt.LayerChart:

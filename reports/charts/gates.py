@@ -10,7 +10,7 @@ from ..format import gate_title, verdict_label
 from ..model import VERDICTS, Report
 from .chart import Rows, label
 from .palette import INK, MUTED, VERDICT_COLOURS, VERDICT_SHAPES
-from .parts import ROWS, alone, finish, in_order, tips
+from .parts import ROWS, alone, finish, holds, in_order, tips
 
 MOST = 30
 """Gates drawn, the failing ones first; the table has them all."""
@@ -92,7 +92,8 @@ def changes(rows: Rows) -> alt.LayerChart:
         ),
     )
     zero = alone().mark_rule(color=MUTED, strokeDash=[2, 2]).encode(x=alt.datum(0))
-    return finish(rows, zero, allowed, spans, points, names_of_gates, height=ROW_HEIGHT * len(order))
+    layers = [layer for layer, field in ((allowed, "tolerance"), (spans, "lower")) if holds(rows, field)]
+    return finish(rows, zero, *layers, points, names_of_gates, height=ROW_HEIGHT * len(order))
 
 
 def _percent(share: float | None) -> float | None:

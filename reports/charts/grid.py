@@ -9,7 +9,7 @@ import altair as alt
 from ..model import Report
 from .chart import Rows, label
 from .palette import MUTED, SURFACE, TIME
-from .parts import ROWS, alone, finish, in_order, tips
+from .parts import ROWS, alone, finish, holds, in_order, tips
 
 PRODUCT = "Product of the two"
 
@@ -61,4 +61,4 @@ def gains(rows: Rows) -> alt.LayerChart:
         .encode(x=alt.X("gain:Q"), text="words:N")
     )
     one = alone().mark_rule(color=MUTED, strokeDash=[2, 2]).encode(x=alt.datum(1))
-    return finish(rows, one, spans, points, labels, height=44 * len(order))
+    return finish(rows, one, *([spans] if holds(rows, "lower") else []), points, labels, height=44 * len(order))

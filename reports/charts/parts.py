@@ -60,7 +60,11 @@ def finish(rows: Rows, *layers: alt.Chart, height: int = HEIGHT) -> alt.LayerCha
             "symbolBaseFillColor": INK,
             "symbolBaseStrokeColor": INK,
         },
-        text={"color": INK, "fontSize": 12},
+        text={"color": INK, "fontSize": 12, "aria": False},
+        # Readers that cannot see get the points, each with its figures; lines would only be empty pictures.
+        rule={"aria": False},
+        tick={"aria": False},
+        line={"aria": False},
         padding={"left": 4, "right": 8, "top": 4, "bottom": 4},
     )
     return finished
@@ -138,6 +142,11 @@ def joined(base: alt.Chart, side: Side, **encodings: Any) -> alt.Chart:
     """Thin lines through the points of each side."""
     lines: alt.Chart = base.mark_line(strokeWidth=1.5, opacity=0.8).encode(**side.lines(), **encodings)
     return lines
+
+
+def holds(rows: Rows, field: str) -> bool:
+    """Whether any row has the field: a layer without data would leave its axis without an extent."""
+    return any(row.get(field) is not None for row in rows)
 
 
 def interval(base: alt.Chart, lower: str, upper: str, **encodings: Any) -> alt.Chart:

@@ -8,7 +8,7 @@ from ..model import Report
 from .boundary import band_rows
 from .chart import Rows
 from .palette import INK, MUTED, ROUND
-from .parts import ROWS, Side, bands, beside, finish, joined, tips
+from .parts import ROWS, Side, bands, beside, finish, holds, joined, tips
 
 
 def round_time_rows(report: Report) -> Rows:
@@ -39,4 +39,5 @@ def round_time(rows: Rows) -> alt.LayerChart:
     has_t0 = base.transform_filter("isValid(datum.t0_ms)")
     ordinary = has_t0.mark_tick(thickness=3, color=INK, width={"band": 0.9}).encode(y=alt.Y("t0_ms:Q"))
     name = has_t0.transform_filter("datum.named").mark_text(dy=12, color=MUTED, text="T0").encode(y=alt.Y("t0_ms:Q"))
-    return finish(rows, joined(base, side, y=y), ordinary, name, points)
+    t0 = [ordinary, name] if holds(rows, "t0_ms") else []
+    return finish(rows, joined(base, side, y=y), *t0, points)

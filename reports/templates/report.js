@@ -141,5 +141,12 @@
   const fit = (width) => views.forEach((view, plot) => view.width(width || plot.clientWidth).run());
   window.addEventListener("beforeprint", () => fit(PAPER_WIDTH));
   window.addEventListener("afterprint", () => fit());
-  Promise.all(all("[data-chart]").map(draw)).then(() => { root.dataset.charts = "drawn"; });
+  const breath = () => new Promise((resolve) => { setTimeout(resolve); });
+  (async () => {
+    for (const plot of all("[data-chart]")) {
+      await breath(); // The page can be read and scrolled while its charts appear, from the top.
+      await draw(plot);
+    }
+    root.dataset.charts = "drawn";
+  })();
 })();

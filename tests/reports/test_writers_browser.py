@@ -1,0 +1,229 @@
+"""The page in a real browser: offline, in both schemes, on a phone, on paper, by keyboard, and against hostile text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+
+from specledger.reports import html
+from specledger.reports.charts import CHARTS
+from tests.browser import chromium, visit
+from tests.sample_reports import example, hostile, no_data, not_comparable, one_request
+
+PAGES = {
+    "example": example,
+    "hostile": hostile,
+    "no_data": no_data,
+    "not_comparable": not_comparable,
+    "one_request": one_request,
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    paths = {name: folder / f"{name}.html" for name in PAGES}
+    for name, path in paths.items():
+        path.write_text(html.render(PAGES[name]()), encoding="utf-8")
+    return paths
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_opens_offline_without_a_word_on_the_console(
+    browser: Browser, pages: dict[str, Path], name: str
+) -> None:
+    with visit(browser, pages[name]) as found:
+        assert found.complaints == []
+
+
+def test_every_chart_draws_marks_inside_its_frame(browser: Browser, pages: dict[str, Path]) -> None:
+    with visit(browser, pages["example"]) as found:
+        for name, chart in CHARTS.items():
+            marks = found.page.locator(f"#figure-{name} .plot svg [aria-roledescription]:not([role=graphics-object])")
+            assert marks.count() >= min(len(chart.rows(example())), 3), name
+            texts = found.page.locator(f"#figure-{name} .plot svg text").all_text_contents()
+            assert not [text for text in texts if "NaN" in text or "undefined" in text or "…" in text], name
+
+
+@pytest.mark.parametrize("width", [360, 768, 1200])
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_wider_than_the_screen(browser: Browser, pages: dict[str, Path], name: str, width: int) -> None:
+    with visit(browser, pages[name], width=width, height=740) as found:
+        assert found.page.evaluate("document.documentElement.scrollWidth") <= width
+        for plot in found.page.locator(".plot svg").all():
+            box, frame = plot.bounding_box(), plot.locator("xpath=..").bounding_box()
+            assert box is not None
+            assert frame is not None
+            assert box["width"] <= frame["width"] + 1
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_no_words_of_a_chart_lie_on_each_other_or_are_cut(browser: Browser, pages: dict[str, Path], width: int) -> None:
+    with visit(browser, pages["example"], width=width) as found:
+        assert found.page.evaluate(OVERLAPS) == []
+
+
+OVERLAPS = """() => {
+  const found = [];
+  for (const svg of document.querySelectorAll(".plot svg")) {
+    const name = svg.closest("figure").id, frame = svg.getBoundingClientRect();
+    const words = Array.from(svg.querySelectorAll("text"))
+      .filter((text) => text.textContent.trim() && getComputedStyle(text).opacity !== "0")
+      .map((text) => [text.textContent, text.getBoundingClientRect()])
+      .filter(([, box]) => box.width > 0);
+    for (const [text, box] of words)
+      if (box.left < frame.left - 1 || box.right > frame.right + 1) found.push(`${name}: ${text} is cut`);
+    for (let i = 0; i < words.length; i++) for (let j = i + 1; j < words.length; j++) {
+      const [a, p] = words[i], [b, q] = words[j];
+      const across = Math.min(p.right, q.right) - Math.max(p.left, q.left);
+      const down = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
+      if (across > 2 && down > 4) found.push(`${name}: ${a} on ${b}`);
+    }
+  }
+  return found;
+}"""
+
+
+def column(page: Page, table: str, index: int) -> list[str]:
+    """The texts of one column of a table, from top to bottom."""
+    return [text.strip() for text in page.locator(f"#table-{table} tbody td:nth-child({index})").all_inner_texts()]
+
+
+def test_a_table_is_sorted_by_value_and_back(browser: Browser, pages: dict[str, Path]) -> None:
+    with visit(browser, pages["example"]) as found:
+        header = found.page.locator("#table-splits th:nth-child(2)")
+        header.get_by_role("button").click()
+        assert header.get_attribute("aria-sort") == "ascending"
+        assert column(found.page, "splits", 2) == ["+4.0", "+6.4", "+9.6", "+11.1", "+11.4"]
+        header.get_by_role("button").press("Enter")
+        assert header.get_attribute("aria-sort") == "descending"
+        assert column(found.page, "splits", 2) == ["+11.4", "+11.1", "+9.6", "+6.4", "+4.0"]
+
+
+def test_what_is_not_known_is_sorted_last_either_way(browser: Browser, pages: dict[str, Path]) -> None:
+    with visit(browser, pages["example"]) as found:
+        button = found.page.locator("#table-gates th:nth-child(6)").get_by_role("button")
+        for _ in range(2):
+            button.click()
+            known = [text not in {"", "–"} for text in column(found.page, "gates", 6)]
+            assert known == sorted(known, reverse=True)
+
+
+def test_a_table_is_copied_as_tab_separated_text(browser: Browser, pages: dict[str, Path]) -> None:
+    with visit(browser, pages["example"]) as found:
+        found.page.locator("#table-effects .copy").click()
+        found.page.get_by_text("Copied").wait_for()
+        copied = found.page.evaluate("navigator.clipboard.readText()").splitlines()
+        assert copied[0].split("\t")[:4] == ["Measure", "Within", "Mix", "Whole change"]
+        assert copied[1].split("\t")[:4] == ["Acceptance length", "−9.1 %", "−1.2 %", "−10.3 %"]
+
+
+def test_no_copied_cell_is_a_formula(browser: Browser, pages: dict[str, Path]) -> None:
+    with visit(browser, pages["hostile"]) as found:
+        found.page.locator("#table-gates .copy").click()
+        found.page.get_by_text("Copied").wait_for()
+        cells = found.page.evaluate("navigator.clipboard.readText()").replace("\n", "\t").split("\t")
+        assert "'=HYPERLINK(1)" in cells
+        assert not [cell for cell in cells if cell.startswith(("=", "@"))]
+
+
+def test_a_definition_opens_by_keyboard_and_closes_with_escape(browser: Browser, pages: dict[str, Path]) -> None:
+    with visit(browser, pages["example"]) as found:
+        found.page.locator("#figure-speedup .basis a[data-term=t0_ms]").press("Enter")
+        shown = found.page.locator("#popover")
+        assert "TPOT without speculation" in shown.inner_text()
+        assert shown.is_visible()
+        found.page.keyboard.press("Escape")
+        assert not shown.is_visible()
+
+
+def test_a_point_tells_its_figures(browser: Browser, pages: dict[str, Path]) -> None:
+    with visit(browser, pages["example"]) as found:
+        found.page.locator("#figure-survival").scroll_into_view_if_needed()
+        found.page.locator("#figure-survival .plot path[aria-roledescription=point]").first.hover()
+        shown = found.page.locator("#vg-tooltip-element.visible")
+        shown.wait_for()
+        assert "Survival" in shown.inner_text()
+
+
+def colours(page: Page) -> tuple[str, str]:
+    """Background of the page, and colour of the candidate's first point."""
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    point = page.evaluate(
+        "getComputedStyle(document.querySelector('#figure-survival .plot path[aria-roledescription=point]')).stroke"
+    )
+    return background, point
+
+
+def test_the_page_follows_the_system_and_the_button(browser: Browser, pages: dict[str, Path]) -> None:
+    with visit(browser, pages["example"]) as light, visit(browser, pages["example"], dark=True) as dark:
+        assert colours(light.page)[0] == "rgb(245, 246, 248)"
+        assert colours(dark.page)[0] == "rgb(14, 17, 22)"
+        assert colours(light.page)[1] != colours(dark.page)[1]
+        light.page.get_by_role("button", name="Dark", exact=True).click()
+        assert colours(light.page) == colours(dark.page)
+        dark.page.get_by_role("button", name="Light", exact=True).click()
+        light.page.get_by_role("button", name="Light", exact=True).click()
+        assert colours(light.page) == colours(dark.page)
+
+
+def test_paper_is_white_and_has_the_charts(browser: Browser, pages: dict[str, Path]) -> None:
+    with visit(browser, pages["example"], dark=True) as found:
+        found.page.emulate_media(media="print")
+        assert found.page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink')") == "#1a1f26"
+        assert found.page.locator("#figure-split .plot svg").is_visible()
+        assert not found.page.locator("header.bar").is_visible()
+        assert found.page.pdf(format="A4").count(b"/Type /Page\n") + 1 >= 3
+
+
+def test_without_scripts_there_are_pictures_and_tables(browser: Browser, pages: dict[str, Path]) -> None:
+    with visit(browser, pages["example"], scripts=False) as found:
+        assert found.page.locator("#figure-speedup noscript svg").is_visible()
+        assert found.page.locator("#table-gates").is_visible()
+        assert not found.page.locator("#theme").is_visible()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", PAGES)
+def test_the_accessibility_checker_finds_nothing_serious(
+    browser: Browser, pages: dict[str, Path], name: str, dark: bool
+) -> None:
+    with visit(browser, pages[name], dark=dark) as found:
+        for details in found.page.locator("details").all():
+            details.evaluate("element => { element.open = true; }")
+        violations = Axe().run(found.page).response["violations"]
+        serious = [
+            f"{violation['id']}: {violation['nodes'][0]['html'][:200]}"
+            for violation in violations
+            if violation["impact"] in {"serious", "critical"}
+        ]
+        assert serious == []
+
+
+def test_hostile_labels_do_nothing_and_can_be_read(browser: Browser, pages: dict[str, Path]) -> None:
+    with visit(browser, pages["hostile"], width=360) as found:
+        assert found.page.evaluate("window.pwned") is None
+        assert found.page.locator("img").count() == 0
+        found.page.locator("#figure-speedup").scroll_into_view_if_needed()
+        found.page.locator("#figure-speedup .plot path[aria-roledescription=point]").first.hover()
+        found.page.locator("#vg-tooltip-element.visible").wait_for()
+        assert found.page.locator("#vg-tooltip-element script, #vg-tooltip-element img").count() == 0
+        assert found.page.evaluate("window.pwned") is None
+        assert "</script><script>window.pwned=1</script>" in found.page.locator("#table-gates").inner_text()
+        assert found.complaints == []
+
+
+def test_a_page_takes_less_than_two_seconds_to_open(browser: Browser, pages: dict[str, Path]) -> None:
+    with visit(browser, pages["example"], measured=True) as found:
+        # Processor time of the page's thread, so that other work on the machine does not count.
+        assert found.seconds() < 2

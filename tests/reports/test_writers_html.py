@@ -1,0 +1,130 @@
+"""The HTML page as text: complete in one file, small, escaped, and locked by its own policy."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from lxml import html as parser
+
+from specledger.reports import html
+from specledger.reports.model import Report, TimePoint
+from tests.sample_reports import HOSTILE, band, example, gate, hostile, no_data, not_comparable, one_request, report
+
+REPORTS = {
+    "example": example,
+    "hostile": hostile,
+    "no data": no_data,
+    "not comparable": not_comparable,
+    "one request": one_request,
+    "no gates": lambda: report(verdict="no_data"),
+}
+
+
+@pytest.fixture(scope="module", params=REPORTS)
+def page(request: pytest.FixtureRequest) -> str:
+    return html.render(REPORTS[request.param]())
+
+
+def tree(page: str) -> parser.HtmlElement:
+    return parser.document_fromstring(page)
+
+
+def test_nothing_is_loaded_from_anywhere(page: str) -> None:
+    urls = tree(page).xpath("//@src | //link/@href | //*[local-name()='use']/@href | //a/@href")
+    assert all(url.startswith("#") for url in urls)
+    assert tree(page).xpath("//link | //iframe | //object | //base") == []
+
+
+def test_the_policy_names_exactly_the_scripts_of_the_page(page: str) -> None:
+    (policy,) = tree(page).xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digests = {base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts}
+    assert set(re.findall(r"'sha256-([^']+)'", policy)) == digests
+    assert "unsafe-eval" not in policy
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+
+
+def test_every_link_inside_the_page_has_its_target(page: str) -> None:
+    document = tree(page)
+    targets = set(document.xpath("//@id"))
+    assert {href[1:] for href in document.xpath("//a/@href")} <= targets
+    assert {href[1:] for href in document.xpath("//*[local-name()='use']/@href")} <= targets
+    assert len(document.xpath("//@id")) == len(targets)
+
+
+def test_every_chart_has_data_or_says_what_is_lacking(page: str) -> None:
+    document = tree(page)
+    for chart in document.xpath("//figure"):
+        name = chart.get("id").removeprefix("figure-")
+        drawn = document.xpath(f"//script[@id='spec-{name}']")
+        assert bool(drawn) != bool(chart.xpath("p[@class='missing']"))
+        if drawn:
+            assert json.loads(drawn[0].text)["datasets"]["rows"]
+
+
+def test_the_sentence_is_the_first_heading(page: str) -> None:
+    headings = tree(page).xpath("//h1 | //h2 | //h3")
+    assert headings[0].tag == "h1"
+    assert len(headings[0].text_content()) > 10
+
+
+def test_hostile_text_is_text() -> None:
+    page = html.render(hostile())
+    document = tree(page)
+    shown = document.text_content()
+    for label in HOSTILE[:3]:
+        assert label in shown
+    assert document.xpath("//img") == []
+    assert len(document.xpath("//script[not(@type)]")) == 2
+    assert "{{ 7 * 7 }}" in shown
+    assert "<!--" not in page
+
+
+def test_data_in_scripts_cannot_end_them() -> None:
+    text = str(html.embedded_json({"label": "</script><!--\u2028&"}))
+    assert json.loads(text) == {"label": "</script><!--\u2028&"}
+    assert not set("<>&\u2028") & set(text)
+
+
+def test_many_bands_nights_and_gates_stay_below_three_megabytes() -> None:
+    bands = [f"{n}" for n in range(1, 12)]
+    full = replace(
+        example(),
+        gates=tuple(gate(f"measure_{m}", load_band=name) for m in range(30) for name in bands),
+        bands=tuple(
+            band(name, 1.5, (1.4, 1.6), side=side, round_time_ms=10.0, t0_ms=9.0)
+            for name in bands
+            for side in ("baseline", "candidate")
+        ),
+        timeline=tuple(
+            TimePoint(side, f"2026-{1 + n // 28 % 12:02d}-{1 + n % 28:02d}T00:00:00Z", 1440, "snapshots", 1, 2, 1, 1.5)
+            for n in range(340)
+            for side in ("baseline", "candidate")
+        ),
+    )
+    assert len(html.render(full).encode()) < 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("judged", "gates"),
+    [(example(), ["pass", "inconclusive", "fail", "fail"]), (no_data(), ["no data", "no data", "no data", "no data"])],
+)
+def test_the_four_gates_show_their_most_urgent_verdict(judged: Report, gates: list[str]) -> None:
+    shown = tree(html.render(judged)).xpath("//a[contains(@class, 'gate ')]//span[contains(@class, 'verdict')]")
+    assert [chip.text_content().strip() for chip in shown] == gates
+
+
+def test_every_figure_can_be_looked_up() -> None:
+    document = tree(html.render(example()))
+    assert document.xpath("string(//div[@id='term-t0_ms']/dd)").startswith("TPOT without speculation at the same model")
+    assert document.xpath("//figure[@id='figure-speedup']//a[@data-term='t0_ms']")
+
+
+def test_advice_is_given_once() -> None:
+    page = html.render(report(gate(advice=("Lower K.",)), gate(load_band="1", advice=("Lower K.", "Add memory."))))
+    assert [text.text for text in tree(page).xpath("//p[@class='try']")] == ["Lower K.", "Add memory."]
