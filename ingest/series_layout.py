@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,9 @@ V0_REASON = (
     "these speculative counters are of the V0 engine, where they are sums of running totals and also count tokens "
     "after the first rejection, so no rate follows from them: ingest the server's log instead"
 )
+
+MAX_ROWS = 1_024
+"""Engines, models and servers in one scrape; more is damage or malice."""
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -145,6 +149,12 @@ class _Planner:
         self.others: list[int] = []
         self.problems: list[tuple[str, str]] = []
         self.torn_column = self._column_of_last() if torn else None
+        self.v0_signs = [at for at, what in enumerate(self.meanings) if what.v0_sign]
+        self.starts = [at for at, what in enumerate(self.meanings) if what.part == "start"]
+        self.by_engine: dict[str, dict[str | None, list[int]]] = {"birth": {}, "info": {}}
+        for at, what in enumerate(self.meanings):
+            if what.part in self.by_engine:
+                self.by_engine[what.part].setdefault(self.labels[at].get(ENGINE_LABEL), []).append(at)
 
     def layout(self) -> Layout:
         rows = [self._row(place, members) for place, members in self._groups().items()]
@@ -177,10 +187,16 @@ class _Planner:
         for at, what in enumerate(self.meanings):
             if what.part in {"value", "bucket", "sum", "count"}:
                 groups.setdefault(self._place(at, what.metrics[0]), []).append(at)
-        for place in list(groups):
-            others = [other for other in groups if other != place]
-            if any(_splits(place, other) for other in others):
-                self.others.extend(groups.pop(place))  # a label no column knows splits what should be one series
+        if len(groups) > MAX_ROWS:
+            self.problems.append((f"the scrape has more than {MAX_ROWS} engines and models and was not read", ""))
+            return {}
+        alike: dict[tuple[str | None, str | None], list[_Place]] = {}
+        for place in groups:
+            alike.setdefault((place.engine, place.model), []).append(place)
+        for places in alike.values():
+            for place in places:
+                if any(_splits(place, other) for other in places):
+                    self.others.extend(groups.pop(place))  # a label no column knows splits what should be one series
         for place in [place for place in groups if place.engine is None or place.model is None]:
             full = [other for other in groups if other != place and _covers(other, place)]
             if len(full) == 1:
@@ -270,7 +286,7 @@ class _Planner:
 
     def _refuse_v0(self, row: RowPlan, place: _Place) -> None:
         counters = row.columns.keys() & {"drafted", "accepted"}
-        signs = any(what.v0_sign and self._touches(at, place) for at, what in enumerate(self.meanings))
+        signs = any(self._touches(at, place) for at in self.v0_signs)
         # V0 has neither an engine label nor a counter of rounds.
         if counters and (signs or (place.engine is None and "rounds" not in row.columns)):
             for column in counters:
@@ -278,21 +294,17 @@ class _Planner:
             self.problems.append((V0_REASON, "spec_decode_num_draft_tokens_total"))
 
     def _add_facts(self, row: RowPlan, place: _Place, *, wrapped: bool) -> None:
-        births = []
-        for at, what in enumerate(self.meanings):
-            if what.part == "start":
-                # Behind a wrapper it is the start of the wrapper's own process.
-                if not wrapped and self._touches(at, place):
-                    row.start_at = at
-            elif what.part == "birth":
-                if self._touches(at, place) and self.labels[at].get(ENGINE_LABEL) == place.engine:
-                    births.append(at)
-            elif what.part == "info" and self._touches(at, place):
-                for metric in what.metrics:
+        # Behind a wrapper the start is that of the wrapper's own process.
+        starts = [] if wrapped else [at for at in self.starts if self._touches(at, place)]
+        row.start_at = starts[0] if starts else None
+        births = [at for at in self.by_engine["birth"].get(place.engine, ()) if self._touches(at, place)]
+        row.births_at = () if self.cut else tuple(births)
+        for engine in dict.fromkeys((place.engine, None)):
+            for at in self.by_engine["info"].get(engine, ()):
+                for metric in self.meanings[at].metrics if self._touches(at, place) else ():
                     value = _info(self.labels[at], metric.info_labels)
                     if value is not None:
-                        row.facts[metric.column] = value
-        row.births_at = () if self.cut else tuple(births)
+                        row.facts.setdefault(metric.column, value)
 
     def _touches(self, at: int, place: _Place) -> bool:
         """Whether no label of the series speaks against the row."""
@@ -309,7 +321,8 @@ def _names(targets: list[Labels]) -> dict[Labels, str | None]:
     """The names of targets, told apart by their jobs, else by all labels in which they differ."""
     names = {target: _own_name(dict(target)) for target in targets}
     for wider in (JOB_LABEL, None):
-        shared = [target for target in targets if list(names.values()).count(names[target]) > 1]
+        counts = Counter(names.values())
+        shared = [target for target in targets if counts[names[target]] > 1]
         for target in shared:
             labels, own = dict(target), names[target]
             others = [other for other in shared if other != target and names[other] == own]
@@ -331,12 +344,7 @@ def _own_name(labels: dict[str, str]) -> str | None:
 
 
 def _splits(place: _Place, other: _Place) -> bool:
-    return (
-        place.engine == other.engine
-        and place.model == other.model
-        and len(place.target) > len(other.target)
-        and set(place.target) > set(other.target)
-    )
+    return len(place.target) > len(other.target) and set(place.target) > set(other.target)
 
 
 def _covers(full: _Place, partial: _Place) -> bool:

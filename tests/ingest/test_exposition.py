@@ -401,3 +401,9 @@ def test_line_ends_of_windows_change_nothing() -> None:
 
 def test_blank_lines_and_comments_change_nothing() -> None:
     assert only(WHOLE.replace("\nvllm:", "\n\n# just a comment\n   \nvllm:")) == only(WHOLE)
+
+
+def test_more_engines_than_any_fleet_has_are_rejected() -> None:
+    sink = read("".join(f'vllm:num_requests_running{{engine="{engine}"}} 1\n' for engine in range(1500)))
+    assert sink.snapshots == []
+    assert sink.reasons == ["the scrape has more than 1024 engines and models and was not read"]
