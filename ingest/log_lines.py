@@ -20,12 +20,13 @@ LONGEST_LINE = 16 << 20
 """What a longer line holds further on is not looked at; the line is reported."""
 
 _CRI = re.compile(rb"(?P<time>\d{4}-\d\d-\d\dT\S+) (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S*)?(?: |$)")
+_CRI_STREAM = b" std"
 _CRI_OPENINGS = (b" stdout P", b" stderr P")
 _CRI_HEAD = 64
 """Bytes in front of the stream's name: a timestamp."""
 _DOCKER = re.compile(rb'\s*\{\s*"log"\s*:')
-_DOCKER_SIGHT = 1 << 16
-"""A block of a json-file shows that it is one within so many bytes."""
+_SIGHT = 1 << 16
+"""A block that a container engine wrote shows it within so many bytes."""
 _DOCKER_END = b'\\n",'
 """How the text of a whole line ends."""
 
@@ -155,14 +156,15 @@ class LineSource:
 def _openings(data: bytearray, size: int) -> Iterator[int]:
     """Where lines start that may be the first piece of another, rising."""
     found = []
-    for opening in _CRI_OPENINGS:
+    shown = data.find(_CRI_STREAM, 0, min(size, _SIGHT)) >= 0
+    for opening in _CRI_OPENINGS if shown else ():
         position = data.find(opening, 0, size)
         while position >= 0:
             start = data.rfind(b"\n", max(0, position - _CRI_HEAD), position) + 1
             if (start or position <= _CRI_HEAD) and _CRI.match(data, start):
                 found.append(start)
             position = data.find(opening, position + 1, size)
-    if data.find(b'"log"', 0, _DOCKER_SIGHT) >= 0 and data.count(_DOCKER_END, 0, size) != data.count(b"\n", 0, size):
+    if data.find(b'"log"', 0, _SIGHT) >= 0 and data.count(_DOCKER_END, 0, size) != data.count(b"\n", 0, size):
         start = 0
         for line in bytes(data[:size]).split(b"\n"):
             if _DOCKER_END not in line and _DOCKER.match(line):

@@ -18,16 +18,12 @@ from .log_program import Integers
 from .log_table import (
     MISSING,
     Booleans,
+    Columns,
     Floats,
     Group,
     Records,
     group_as_json,
     group_from_json,
-    lists,
-    moments,
-    real,
-    texts,
-    whole,
 )
 from .rounds import Rounds, SpecFigures, recover_rounds
 
@@ -40,6 +36,7 @@ UNATTRIBUTED_NOTE = (
     "Some spec records belong to no engine, because no stats record of their process stands right before them or their "
     "order leaves it open: they are kept with engine null."
 )
+WORDINGS = (None, "0.8.3", "0.8.5", "0.9", "0.10.2", "V0")
 KINDS = ("stats", "spec", "speculative", "stages")
 _STATS, _SPEC, _STAGES = 0, 1, 2
 _CODES = {"stats": _STATS, "spec": _SPEC, "speculative": _SPEC, "stages": _STAGES}
@@ -194,33 +191,36 @@ def _in_order(own: Integers, is_spec: Booleans, times: Integers) -> Integers:
 def _frame(
     records: Records, kind: Integers, rows: Integers, specs: Integers, draft_limits: Callable[[Integers], Integers]
 ) -> pl.DataFrame:
+    columns = Columns()
     process = records.processes()
     has_stats = kind[rows] == _STATS
-    engine = records.integers("engine")[rows]
-    one_engine = has_stats & (records.integers("engines")[rows] == MISSING)
-    engine = np.where((engine == MISSING) & (one_engine | (kind[rows] == _STAGES)), 0, engine)
-    columns = [
-        whole("byte_offset", np.maximum(records.offsets[rows], MISSING)),
-        moments("logged_at", records.instants()[rows]),
-        whole("engine", engine, pl.Int32),
-        whole("engines", records.integers("engines")[rows], pl.Int32),
-        texts("process", process[0][rows], process[1]),
-        *(real(name, records.floats(name)[rows]) for name in ("prompt_tps", "generation_tps", "running", "waiting")),
-        *(real(name, records.floats(name, percent=True)[rows]) for name in ("kv_usage", "prefix_hit_rate")),
-        whole("preemptions", np.where(has_stats, records.integers("preemptions")[rows], MISSING)),
-        *(real(name, records.floats(name)[rows]) for name in ("proposal_ms", "scoring_ms", "verification_ms")),
-        *_spec_columns(records, specs, draft_limits),
-    ]
-    return pl.DataFrame(columns)
+    engine, engines = records.integers("engine")[rows], records.integers("engines")[rows]
+    one_engine = (has_stats & (engines == MISSING)) | (kind[rows] == _STAGES)
+    columns.whole("byte_offset", np.maximum(records.offsets[rows], MISSING))
+    columns.moment("logged_at", records.instants()[rows])
+    columns.whole("engine", np.where((engine == MISSING) & one_engine, 0, engine), pl.Int32)
+    columns.whole("engines", engines, pl.Int32)
+    columns.text("process", process[0][rows], process[1])
+    for name in ("prompt_tps", "generation_tps", "running", "waiting"):
+        columns.real(name, records.floats(name)[rows])
+    for name in ("kv_usage", "prefix_hit_rate"):
+        columns.real(name, records.floats(name, percent=True)[rows])
+    columns.whole("preemptions", np.where(has_stats, records.integers("preemptions")[rows], MISSING))
+    for name in ("proposal_ms", "scoring_ms", "verification_ms"):
+        columns.real(name, records.floats(name)[rows])
+    _spec_columns(columns, records, specs, draft_limits)
+    return columns.frame()
 
 
-def _spec_columns(records: Records, specs: Integers, draft_limits: Callable[[Integers], Integers]) -> list[pl.Series]:
+def _spec_columns(
+    columns: Columns, records: Records, specs: Integers, draft_limits: Callable[[Integers], Integers]
+) -> None:
     """The columns of spec records; ``specs`` has MISSING for a row without one."""
     there = specs != MISSING
     at = specs[there]
 
-    def spread(values: Integers) -> Integers:
-        result = np.full(len(specs), MISSING)
+    def spread(values: Integers, missing: int = MISSING) -> Integers:
+        result = np.full(len(specs), missing)
         result[there] = values
         return result
 
@@ -235,38 +235,37 @@ def _spec_columns(records: Records, specs: Integers, draft_limits: Callable[[Int
     limit = np.where(old, printed_limit, draft_limits(records.offsets[at]))
     length = records.integers("printed_length")[at]
     rates = _rates(records, at)
-    wordings, words = records.marks("wording")
-    wording = [words[code] for code in wordings[at].tolist()]
-    # 0.8.5 printed the same words with a length that leaves the bonus token out.
-    later = np.array([word == "0.9" for word in wording], dtype=np.bool_)
-    summed = np.where(rates != MISSING, rates, 0).sum(axis=1) / 10
-    without_bonus = later & (length != MISSING) & (np.abs(length - summed) < np.abs(length - 100 - summed))
-    figures = SpecFigures(accepted, drafted, length, ~without_bonus, rates, limit)
+    wording = _wordings(records, at, old, length, rates)
+    figures = SpecFigures(accepted, drafted, length, wording != WORDINGS.index("0.8.5"), rates, limit)
     rounds = _rounds_of_totals(drafted, limit, old, recover_rounds(figures))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rate = records.floats("drafted_tps")[at]
-        window = np.where((rate > 0) & (drafted > 0), drafted / rate, np.nan)
-    names = [_wording(*row) for row in zip(wording, old, without_bonus, length != MISSING, strict=True)]
-    all_names: list[str | None] = [None] * len(specs)
-    for row, name in zip(np.flatnonzero(there).tolist(), names, strict=True):
-        all_names[row] = name
-    cumulative: list[bool | None] = [None] * len(specs)
-    for row, is_old in zip(np.flatnonzero(there).tolist(), old.tolist(), strict=True):
-        cumulative[row] = is_old
-    return [
-        real("spec_window_s", spread_real(window)),
-        whole("rounds", spread(rounds.best)),
-        whole("rounds_min", spread(rounds.least)),
-        whole("rounds_max", spread(rounds.most)),
-        whole("drafted", spread(drafted)),
-        whole("accepted", spread(accepted)),
-        whole("emitted", spread(records.integers("emitted")[at])),
-        lists("survival", spread_real(np.where(rates != MISSING, rates / 1000, np.nan))),
-        real("printed_length", spread_real(np.where(length != MISSING, length / 100, np.nan))),
-        whole("draft_limit", spread(limit), pl.Int32),
-        pl.Series("wording", all_names, dtype=pl.String),
-        pl.Series("cumulative", cumulative, dtype=pl.Boolean),
-    ]
+    rate = records.floats("drafted_tps")[at]
+    window = np.divide(drafted, rate, out=np.full(len(at), np.nan), where=(rate > 0) & (drafted > 0))
+    columns.real("spec_window_s", spread_real(window))
+    columns.whole("rounds", spread(rounds.best))
+    columns.whole("rounds_min", spread(rounds.least))
+    columns.whole("rounds_max", spread(rounds.most))
+    columns.whole("drafted", spread(drafted))
+    columns.whole("accepted", spread(accepted))
+    columns.whole("emitted", spread(records.integers("emitted")[at]))
+    columns.list("survival", spread_real(np.where(rates != MISSING, rates / 1000, np.nan)))
+    columns.real("printed_length", spread_real(np.where(length != MISSING, length / 100, np.nan)))
+    columns.whole("draft_limit", spread(limit), pl.Int32)
+    columns.text("wording", spread(wording, 0), WORDINGS)
+    columns.flag("cumulative", spread(1 + old, 0), (None, False, True))
+
+
+def _wordings(records: Records, at: Integers, old: Booleans, length: Integers, rates: Integers) -> Integers:
+    """Which of WORDINGS each spec record has."""
+    codes, words = records.marks("wording")
+    wording = np.array([WORDINGS.index(word) for word in words], dtype=np.int64)[codes[at]]
+    # 0.8.5 printed the words of 0.9 with a length that leaves the bonus token out; nan does not tell them apart.
+    later = wording == WORDINGS.index("0.9")
+    summed = np.where(rates != MISSING, rates, 0).sum(axis=1) / 10
+    without_bonus = np.abs(length - summed) < np.abs(length - 100 - summed)
+    wording[later & without_bonus] = WORDINGS.index("0.8.5")
+    wording[later & (length == MISSING)] = WORDINGS.index(None)
+    wording[old] = WORDINGS.index("V0")
+    return wording
 
 
 def _rates(records: Records, at: Integers) -> Integers:
@@ -284,11 +283,3 @@ def _rounds_of_totals(drafted: Integers, limit: Integers, old: Booleans, rounds:
         np.where(old, drafted // divisor, rounds.least),
         np.where(old, -(-drafted // divisor), rounds.most),
     )
-
-
-def _wording(word: str | None, old: bool, without_bonus: bool, length: bool) -> str | None:
-    if old:
-        return "V0"
-    if word == "0.9" and not length:  # nan: nothing tells 0.8.5 from 0.9
-        return None
-    return "0.8.5" if without_bonus else word

@@ -141,39 +141,48 @@ class Records:
         return [unordered[position] for position in self._order.tolist()]
 
 
-def whole(name: str, values: Integers, dtype: type[pl.DataType] = pl.Int64) -> pl.Series:
-    """A column of whole numbers, null where MISSING."""
-    return _series(name, pa.array(values, mask=values == MISSING)).cast(dtype)
+@dataclass
+class Columns:
+    """Columns of a frame; ``frame`` puts null where a number is MISSING or NaN, all at once."""
 
+    values: dict[str, pl.Series | Integers | Floats] = field(default_factory=dict)
+    _casts: list[pl.Expr] = field(default_factory=list)
 
-def real(name: str, values: Floats) -> pl.Series:
-    """A column of numbers, null where NaN."""
-    return _series(name, pa.array(values, mask=np.isnan(values)))
+    def whole(self, name: str, values: Integers, dtype: type[pl.DataType] = pl.Int64) -> None:
+        """Whole numbers, null where MISSING."""
+        self.values[name] = values
+        column = pl.col(name)
+        self._casts.append(pl.when(column != MISSING).then(column).cast(dtype).alias(name))
 
+    def real(self, name: str, values: Floats) -> None:
+        """Numbers, null where NaN."""
+        self.values[name] = values
+        self._casts.append(pl.col(name).fill_nan(None))
 
-def moments(name: str, values: Integers) -> pl.Series:
-    """A column of instants from microseconds since the epoch."""
-    return pl.Series(name, values).cast(pl.Datetime("us"))
+    def moment(self, name: str, values: Integers) -> None:
+        """Instants from microseconds since the epoch."""
+        self.values[name] = values
+        self._casts.append(pl.col(name).cast(pl.Datetime("us")))
 
+    def text(self, name: str, codes: Integers, distinct: Sequence[str | None]) -> None:
+        """Texts from codes."""
+        self.values[name] = pl.Series(name, distinct, dtype=pl.String).gather(codes)
 
-def texts(name: str, codes: Integers, distinct: Sequence[str | None]) -> pl.Series:
-    """A column of texts from codes."""
-    if not len(codes):
-        return pl.Series(name, [], dtype=pl.String)
-    return pl.Series(name, distinct, dtype=pl.String).gather(codes)
+    def flag(self, name: str, codes: Integers, distinct: Sequence[bool | None]) -> None:
+        """Yes and no from codes."""
+        self.values[name] = pl.Series(name, distinct, dtype=pl.Boolean).gather(codes)
 
+    def list(self, name: str, values: Floats) -> None:
+        """Lists from a matrix; NaN ends a list, and a row of nothing but NaN is null."""
+        there = ~np.isnan(values)
+        counts = there.sum(axis=1)
+        ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        array = pa.LargeListArray.from_arrays(pa.array(ends), pa.array(values[there]), mask=pa.array(counts == 0))
+        self.values[name] = pl.Series(name, pl.from_arrow(array))
 
-def lists(name: str, values: Floats) -> pl.Series:
-    """A column of lists from a matrix; NaN ends a list, and a row of nothing but NaN is null."""
-    there = ~np.isnan(values)
-    counts = there.sum(axis=1)
-    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    array = pa.LargeListArray.from_arrays(pa.array(ends), pa.array(values[there]), mask=pa.array(counts == 0))
-    return _series(name, array)
-
-
-def _series(name: str, array: pa.Array) -> pl.Series:
-    return pl.Series(name, pl.from_arrow(array))
+    def frame(self) -> pl.DataFrame:
+        """The columns as a frame."""
+        return pl.DataFrame(self.values).with_columns(self._casts)
 
 
 def _joined(pieces: Sequence[Integers]) -> Integers:

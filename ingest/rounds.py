@@ -48,6 +48,8 @@ class SpecFigures:
 
     def of(self, rows: Booleans) -> SpecFigures:
         """The figures of some of the records."""
+        if rows.all():
+            return self
         return SpecFigures(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
 
@@ -126,7 +128,9 @@ def _range(figures: SpecFigures, floor: Integers, ceiling: Integers) -> tuple[In
     large = np.maximum(_up(2000 * accepted, np.maximum(high_sum, 1)), 1000)
     low = np.where(whole & (accepted > 0), np.maximum(low, np.minimum(small, large)), low)
     low = _first_fitting(figures, low, high, 1)
-    high = _first_fitting(figures, high, low, -1)
+    wide = high > low
+    if wide.any():
+        high[wide] = _first_fitting(figures.of(wide), high[wide], low[wide], -1)
     return low, high
 
 
@@ -175,6 +179,15 @@ def _fits(figures: SpecFigures, rounds: Integers) -> Booleans:
 
 
 def _best(figures: SpecFigures, limit: Integers, low: Integers, high: Integers) -> Integers:
+    """The best estimate between two fitting integers."""
+    best = low.copy()
+    wide = high > low
+    if wide.any():
+        best[wide] = _best_of_many(figures.of(wide), limit[wide], low[wide], high[wide])
+    return best
+
+
+def _best_of_many(figures: SpecFigures, limit: Integers, low: Integers, high: Integers) -> Integers:
     by_limit = figures.drafted // np.maximum(limit, 1)
     whole = (limit > 0) & (figures.drafted % np.maximum(limit, 1) == 0) & (by_limit >= low) & (by_limit <= high)
     whole[whole] = _fits(figures.of(whole), by_limit[whole])

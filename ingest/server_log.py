@@ -22,7 +22,7 @@ from .log_program import Integers
 from .log_records import engine_of
 from .log_scan import Harvest, Reject, Scanner, Singles
 from .log_stats import KINDS, ReadTo, StatsPairing
-from .log_table import MISSING, Group, Records, moments, real, texts, whole
+from .log_table import MISSING, Columns, Group, Records
 from .log_text import clean
 from .log_time import UNKNOWN, Clock, Stamps, outer_seconds
 from .reader import InputContext, Progress, Sink
@@ -257,21 +257,17 @@ class _Reader:
         engines = np.array([engine_of(name) or 0 for name in names])[processes]
         printed = records.integers("engine")
         dummy, marks = records.marks("dummy")
-        self._sink.rows(
-            "iterations",
-            pl.DataFrame(
-                [
-                    whole("byte_offset", records.offsets),
-                    moments("logged_at", records.instants()),
-                    whole("engine", np.where(printed == MISSING, engines, printed), pl.Int32),
-                    texts("process", processes, names),
-                    *(whole(name, records.integers(name)) for name in _COUNTS),
-                    real("elapsed_ms", records.floats("elapsed_ms")),
-                    real("kv_usage", records.floats("kv_usage", percent=True)),
-                    pl.Series("dummy", [bool(mark) for mark in marks]).gather(dummy),
-                ]
-            ),
-        )
+        columns = Columns()
+        columns.whole("byte_offset", records.offsets)
+        columns.moment("logged_at", records.instants())
+        columns.whole("engine", np.where(printed == MISSING, engines, printed), pl.Int32)
+        columns.text("process", processes, names)
+        for name in _COUNTS:
+            columns.whole(name, records.integers(name))
+        columns.real("elapsed_ms", records.floats("elapsed_ms"))
+        columns.real("kv_usage", records.floats("kv_usage", percent=True))
+        columns.flag("dummy", dummy, [bool(mark) for mark in marks])
+        self._sink.rows("iterations", columns.frame())
 
     # --- requests ------------------------------------------------------------------------------------------------
 
