@@ -124,7 +124,8 @@ class CellReader:
         self._warehouse = warehouse
         self._connection: duckdb.DuckDBPyConnection = duckdb.connect()
         self._frames: dict[tuple[Selection, str, Grain, Loads], Frame] = {}
-        self._connection.execute(f"CREATE TEMP VIEW days AS {warehouse.select(TABLES['deployment_days'])}")
+        self._tables: dict[tuple[Selection, str], str] = {}
+        self._connection.execute(f"CREATE TEMP TABLE days AS {warehouse.select(TABLES['deployment_days'])}")
 
     def frame(self, side: Selection, origin: str, grain: Grain = "hour", loads: Loads = None) -> Frame:
         """The sums of a side; ``loads`` restricts to loads from first to second (NO_LOAD: those not known)."""
@@ -169,6 +170,10 @@ class CellReader:
         )
         sums, row = _seen(seen, elements, strata, squares_known=False)
         return Buckets(row, _floats(elements, "lower"), _floats(elements, "upper"), _floats(elements, "count"), sums)
+
+    def units(self, side: Selection, origin: str, grain: Grain) -> int:
+        """How many hours or blocks of a deployment a side has."""
+        return int(self.scalar(side, origin, f"count(DISTINCT unit_{grain})") or 0)
 
     def scalar(self, side: Selection, origin: str, expression: str, loads: Loads = None) -> float | None:
         """One aggregate over the cells of a side; ``expression`` is SQL of this package over the cell's columns."""
@@ -218,21 +223,28 @@ class CellReader:
 
     def _cells(self, side: Selection, origin: str, grain: Grain, loads: Loads) -> str:
         """A SELECT of the cells of a side with the columns night, unit, load and rest."""
-        table = CELLS[origin]
-        source = select_nights(self._warehouse, table, side)
-        finer = [key for key in FINER_KEYS if key in table.names]
-        rest = f"to_json([{', '.join(finer)}])::VARCHAR" if finer else "'[]'"
-        place = {"hour": "hour", "block": "block"}[grain]
-        left = [name for name in table.names if name not in {"load", "hour", "block"}]
-        gpus = ", duration_ns * gpus_per_engine AS gpu_ns" if "duration_ns" in table.names else ""
-        limits = "" if loads is None else f"WHERE coalesce(load, {NO_LOAD}) BETWEEN {int(loads[0])} AND {int(loads[1])}"
-        return (
-            f"SELECT {', '.join('cells.' + quote(name) for name in left)}{gpus}, "
-            f"(cells.date - DATE '1970-01-01')::BIGINT AS night, "
-            f"cells.deployment || chr(10) || cells.date || chr(10) || {place} AS unit, "
-            f"coalesce(load, {NO_LOAD})::BIGINT AS load, {rest} AS rest "
-            f"FROM ({source}) AS cells LEFT JOIN days USING (date, deployment) {limits}"
-        )
+        limits = "" if loads is None else f" WHERE load BETWEEN {int(loads[0])} AND {int(loads[1])}"
+        return f"SELECT *, unit_{grain} AS unit FROM {self._table(side, origin)}{limits}"
+
+    def _table(self, side: Selection, origin: str) -> str:
+        """The name of the temporary table that holds the cells of a side: files are opened once."""
+        key = (side, origin)
+        if key not in self._tables:
+            table = CELLS[origin]
+            finer = [key for key in FINER_KEYS if key in table.names]
+            rest = f"to_json([{', '.join(finer)}])::VARCHAR" if finer else "'[]'"
+            left = [name for name in table.names if name not in {"load", "hour", "block", "instance", "engine"}]
+            gpus = ", duration_ns * gpus_per_engine AS gpu_ns" if "duration_ns" in table.names else ""
+            unit = "cells.deployment || chr(10) || cells.date || chr(10)"
+            name = f"cells_{len(self._tables)}"
+            self._connection.execute(
+                f"CREATE TEMP TABLE {name} AS SELECT {', '.join('cells.' + quote(name) for name in left)}{gpus}, "
+                f"(cells.date - DATE '1970-01-01')::BIGINT AS night, {unit} || hour AS unit_hour, "
+                f"{unit} || block AS unit_block, coalesce(load, {NO_LOAD})::BIGINT AS load, {rest} AS rest "
+                f"FROM ({select_nights(self._warehouse, table, side)}) AS cells LEFT JOIN days USING (date, deployment)"
+            )
+            self._tables[key] = name
+        return self._tables[key]
 
     def _arrow(self, query: str) -> pa.Table:
         return self._connection.sql(query).to_arrow_table()

@@ -17,7 +17,7 @@ from ..schemas.config import LoadBand
 from ..schemas.measures import MEASURES, Measure
 from . import buckets, quantile, ratio
 from .cells_read import CellReader, Frame, Grain, Loads
-from .interval import Estimate, Sided, relative_interval
+from .interval import MIN_UNITS, Estimate, Sided, relative_interval
 from .origins import OriginChoice
 from .selection import Selection
 from .strata import IDLE, NO_LOAD, UNKNOWN, Strata, band_order, stratify
@@ -106,6 +106,8 @@ class Comparison:
             return Found(Estimate(Sided(None, None), Sided(None, None), measure.form, problem="no_data"), None)
         found = Estimate(Sided(None, None), Sided(None, None), measure.form, problem="no_data")
         for unit, grain in LADDER:
+            if grain == "block" and min(self.reader.units(s, origin, grain) for s in self.sides) < MIN_UNITS:
+                continue
             found = self._at(measure, origin, band, unit or OBSERVATION[origin], grain, relative=relative)
             if found.problem not in GO_ON:
                 return Found(found, origin)
