@@ -160,7 +160,11 @@ def test_requests_that_add_up_to_something_else_fail() -> None:
             {},
             "1 requests were cut off: what the servers did for them is not told.",
         ),
-        ({"sequences": 2, "output_tokens": 60}, {}, "1 requests asked for several sequences, which carry no acceptance."),
+        (
+            {"sequences": 2, "output_tokens": 60},
+            {},
+            "1 requests asked for several sequences, which carry no acceptance.",
+        ),
         ({}, {"rounds": None}, "The requests do not tell this."),
     ],
 )
@@ -269,3 +273,40 @@ def test_totals_in_the_file_of_their_requests_are_compared_with_those_alone() ->
         rows.put("requests", client(name, format="bench", source="one"))
     row = rows.one("reconciliation", check_name="run_requests_agree")
     assert only(row, "expected", "found", "verdict") == (2.0, 2.0, "ok")
+
+
+def traffic(*requests: tuple[int, int], positions: int = 3) -> House:
+    """One cell of requests given as (rounds, accepted), each round of which accepted all or nothing of its draft."""
+    rows = House()
+    rounds, accepted = (sum(values) for values in zip(*requests, strict=True))
+    moments = {
+        "rounds_rounds": sum(r * r for r, _ in requests),
+        "rounds_accepted": sum(r * c for r, c in requests),
+        "accepted_accepted": sum(c * c for _, c in requests),
+    }
+    counts = {"requests": len(requests), "rounds": rounds, "drafted": positions * rounds, "accepted": accepted}
+    rows.put("cells_requests", {**counts, **moments})
+    counts = {name: counts[name] for name in ("rounds", "drafted", "accepted")}
+    at = [accepted // positions] * positions
+    return rows.put(
+        "cells_draft_lengths", {"origin": "requests", "draft_length": positions, **counts, "accepted_at": at}
+    )
+
+
+@pytest.mark.parametrize(
+    ("requests", "suspicious"),
+    [
+        ([(20, 57)] * 40, True),
+        ([(20, 60)] * 40, True),
+        ([(20, 0)] * 40, True),
+        ([(20, 0)] * 29, False),
+        ([(20, 60)] * 36 + [(20, 36)] * 4, False),
+        ([(20, 36)] * 40, False),
+    ],
+)
+def test_acceptance_near_its_limits_without_any_spread_over_requests_is_a_finding(
+    requests: list[tuple[int, int]], suspicious: bool
+) -> None:
+    rows = [row for row in traffic(*requests).mart("reconciliation") if row["check_name"] == "load_looks_natural"]
+    assert [row["verdict"] for row in rows] in ([], ["ok"])
+    assert any(row["detail"] for row in rows) == suspicious
