@@ -133,28 +133,58 @@ DEPLOYMENT_DAYS = Table(
     ),
 )
 
+ACCEPTANCE_FIGURES = (
+    _count("requests", "Requests that returned a first token.", "requests"),
+    _count("steps", "Steps of observations whose steps are known; null where none are.", "steps"),
+    _count("rounds", "Speculative rounds R.", "rounds"),
+    _count("drafted", "Draft tokens D.", "tokens"),
+    _count("accepted", "Accepted draft tokens C.", "tokens"),
+    _count("output_tokens", "Output tokens N_out.", "tokens"),
+    _count("truncated", "Accepted tokens that were never returned; null where steps are not known.", "tokens"),
+    _figure("acceptance_length", "L = 1 + C / R.", "tokens"),
+    _figure("effective_length", "L_eff = (N_out - requests) / steps.", "tokens"),
+    _figure("coverage", "R / steps.", "ratio"),
+    _figure("acceptance_rate", "C / D; compare only at equal draft length.", "ratio"),
+    _figure("mean_draft_length", "D / R.", "tokens"),
+    _figure("verified_nodes", "Candidates and the token before them that a round verified: D / R + 1.", "tokens"),
+    _figure("truncated_share", "φ = truncated / C of observations whose steps are known.", "ratio"),
+)
+
 ACCEPTANCE = Table(
     "acceptance",
     "mart",
     "deployment, date, origin, load band, context band, task",
-    (
-        *BAND_GRAIN,
-        _count("requests", "Requests that returned a first token.", "requests"),
-        _count("steps", "Steps of observations whose steps are known; null where none are.", "steps"),
-        _count("rounds", "Speculative rounds R.", "rounds"),
-        _count("drafted", "Draft tokens D.", "tokens"),
-        _count("accepted", "Accepted draft tokens C.", "tokens"),
-        _count("output_tokens", "Output tokens N_out.", "tokens"),
-        _count("truncated", "Accepted tokens that were never returned; null where steps are not known.", "tokens"),
-        _figure("acceptance_length", "L = 1 + C / R.", "tokens"),
-        _figure("effective_length", "L_eff = (N_out - requests) / steps.", "tokens"),
-        _figure("coverage", "R / steps.", "ratio"),
-        _figure("acceptance_rate", "C / D; compare only at equal draft length.", "ratio"),
-        _figure("mean_draft_length", "D / R.", "tokens"),
-        EVIDENCE,
-    ),
+    (*BAND_GRAIN, *ACCEPTANCE_FIGURES, EVIDENCE),
     key=BAND_KEY,
     reads=("band_totals",),
+)
+
+ACCEPTANCE_BY = Table(
+    "acceptance_by",
+    "mart",
+    "deployment, date, one property of requests (dimension) and its value, over all loads",
+    (
+        DATE,
+        DEPLOYMENT,
+        ORIGIN,
+        Column(
+            "dimension",
+            "VARCHAR",
+            "task, lora, temperature_class, context_band, output_band or draft_limit.",
+            nullable=False,
+        ),
+        Column("value", "VARCHAR", "Value of that property; null where requests do not say."),
+        *ACCEPTANCE_FIGURES,
+        Column(
+            "short_outputs",
+            "BOOLEAN",
+            "True for outputs of up to 20 tokens: they end inside their first rounds, so that L overstates what they got.",
+            nullable=False,
+        ),
+        EVIDENCE,
+    ),
+    key=("date", "deployment", "origin", "dimension", "value"),
+    reads=("cells_requests",),
 )
 
 POSITIONS = Table(
@@ -257,6 +287,12 @@ ROUND_TIME = Table(
             "Share of iteration time spent in iterations with prefill work; null for other origins.",
             "ratio",
         ),
+        _figure(
+            "prefill_interference_ms",
+            "What prefill work in the same iteration adds to a step on average, against decode alone at the same load; "
+            "null for other origins.",
+            "ms",
+        ),
         EVIDENCE,
     ),
     key=BAND_KEY,
@@ -290,6 +326,11 @@ PREEMPTION = Table(
             "recomputed_tokens",
             "Origin iterations: positions computed again after a resume, at least; estimated.",
             "tokens",
+        ),
+        _figure(
+            "recompute_ms",
+            "Origin iterations: what iterations without prefill that computed again took beyond others at the same load.",
+            "ms",
         ),
         EVIDENCE,
     ),
@@ -433,6 +474,7 @@ MART_TABLES: tuple[Table, ...] = (
     BAND_TOTALS,
     DEPLOYMENT_DAYS,
     ACCEPTANCE,
+    ACCEPTANCE_BY,
     POSITIONS,
     DRAFT_LENGTHS,
     LATENCY,

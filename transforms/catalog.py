@@ -27,6 +27,7 @@ ORDER = (
     "marts/band_totals",
     "marts/deployment_days",
     "marts/acceptance",
+    "marts/acceptance_by",
     "marts/positions",
     "marts/draft_lengths",
     "marts/latency",

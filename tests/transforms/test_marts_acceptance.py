@@ -17,7 +17,7 @@ def test_lengths_are_totals_over_totals_and_never_means_of_lengths() -> None:
     assert only(row, "rounds", "drafted", "accepted") == (1_000, 3_000, 650)
     assert row["acceptance_length"] == 1.65
     assert row["acceptance_rate"] == pytest.approx(650 / 3_000)
-    assert row["mean_draft_length"] == 3.0
+    assert only(row, "mean_draft_length", "verified_nodes") == (3.0, 4.0)
 
 
 def test_effective_length_coverage_and_truncation_are_over_observations_whose_steps_are_known() -> None:
@@ -31,6 +31,7 @@ def test_effective_length_coverage_and_truncation_are_over_observations_whose_st
     )  # fmt: skip
     row = house.one("acceptance")
     assert only(row, "requests", "rounds", "steps", "truncated") == (15, 60, 50, 50 + 80 - 120)
+    assert row["truncated_share"] == 10 / 80
     assert row["effective_length"] == 120 / 50
     assert row["coverage"] == 40 / 50
     assert row["acceptance_length"] == 1 + 110 / 60
@@ -225,3 +226,31 @@ def test_each_length_that_ran_has_its_own_acceptance_and_time() -> None:
         (2, 1.8, 20.0, pytest.approx(800 / 72)),
         (3, 3.0, None, None),
     ]
+
+
+def test_each_property_of_requests_adds_up_to_the_same_totals() -> None:
+    house = House().put(
+        "cells_requests",
+        {"task": "chat", "output_band": "1-20", "draft_limit": 3, "rounds": 10, "accepted": 5, "requests": 4},
+        {
+            "task": "code",
+            "output_band": "21-100",
+            "draft_limit": 3,
+            "load": 1,
+            "rounds": 30,
+            "accepted": 45,
+            "requests": 1,
+        },
+    )
+    rows = house.mart("acceptance_by")
+    assert {(row["dimension"], row["value"]): row["acceptance_length"] for row in rows} == {
+        ("context_band", None): 2.25,
+        ("draft_limit", "3"): 2.25,
+        ("lora", None): 2.25,
+        ("output_band", "1-20"): 1.5,
+        ("output_band", "21-100"): 2.5,
+        ("task", "chat"): 1.5,
+        ("task", "code"): 2.5,
+        ("temperature_class", None): 2.25,
+    }
+    assert [row["value"] for row in rows if row["short_outputs"]] == ["1-20"]

@@ -104,12 +104,19 @@ def test_iterations_show_what_was_computed_again_after_a_resume() -> None:
     house = House().put("deployments", start(speculative=True, draft_limit=3))
     house.put(
         "cells_iterations",
-        {"load": 5, "scheduled_tokens": 20, "n": 10, "generation_requests": 50, "generation_tokens": 200},
-        {"load": 5, "scheduled_tokens": 166, "n": 1, "generation_requests": 5, "generation_tokens": 166},
+        {
+            "load": 5, "scheduled_tokens": 20, "n": 10, "generation_requests": 50, "generation_tokens": 200,
+            "elapsed_n": 10, "elapsed_sum": SECOND,
+        },
+        {
+            "load": 5, "scheduled_tokens": 166, "n": 1, "generation_requests": 5, "generation_tokens": 166,
+            "elapsed_n": 1, "elapsed_sum": SECOND,
+        },
         {"load": 5, "prefill": True, "n": 2, "generation_requests": 10, "generation_tokens": 90, "context_tokens": 7},
-    )
+    )  # fmt: skip
     row = house.one("preemption", origin="iterations")
     assert only(row, "load_band", "steps", "recomputed_tokens", "evidence") == ("5-8", 65, 146 + 50, "estimated")
+    assert row["recompute_ms"] == 900.0
 
 
 def test_without_a_known_draft_limit_nothing_is_said_of_recomputed_tokens() -> None:

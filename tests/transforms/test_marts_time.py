@@ -135,6 +135,21 @@ def test_iterations_with_prefill_are_kept_apart() -> None:
     assert only(idle, "load_band", "n", "round_time_ms", "p50", "prefill_share") == ("0", 0, None, None, 0.75)
 
 
+def test_prefill_interference_is_what_prefill_adds_to_a_step_at_the_same_load() -> None:
+    alone = {"n": 10, "elapsed_n": 10, "elapsed": {100: 10}}
+    mixed = {"prefill": True, "n": 2, "elapsed_n": 2, "elapsed": {100: 2}}
+    house = House().put(
+        "cells_iterations",
+        {**alone, "load": 5, "generation_requests": 50, "elapsed_sum": 100 * MS},
+        {**mixed, "load": 5, "generation_requests": 10, "elapsed_sum": 80 * MS},
+        {**alone, "load": 8, "generation_requests": 80, "elapsed_sum": 200 * MS},
+        {**mixed, "load": 7, "generation_requests": 14, "elapsed_sum": 90 * MS},
+    )
+    row = house.one("round_time")
+    # 10 of 140 steps took 30 ms longer; at a load of 7 nothing tells how long decode alone takes.
+    assert row["prefill_interference_ms"] == pytest.approx(10 * 30 / 140)
+
+
 def test_shares_of_load_add_up_within_an_origin() -> None:
     house = House().put(
         "cells_snapshots",

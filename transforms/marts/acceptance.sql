@@ -18,6 +18,8 @@
 --   coverage           R / steps. [ratio]
 --   acceptance_rate    C / D; compare only at equal draft length. [ratio]
 --   mean_draft_length  D / R. [tokens]
+--   verified_nodes     Candidates and the token before them that a round verified: D / R + 1. [tokens]
+--   truncated_share    φ = truncated / C of observations whose steps are known. [ratio]
 --   evidence           measured, derived or estimated.
 -- -----------------------------------------------------------------------------
 WITH totals AS (
@@ -33,6 +35,8 @@ figures AS (
         ratio(step_rounds, steps) AS coverage,
         ratio(accepted, drafted) AS acceptance_rate,
         ratio(drafted, rounds) AS mean_draft_length,
+        mean_draft_length + 1 AS verified_nodes,
+        ratio(truncated, step_accepted) AS truncated_share,
         CASE
             WHEN origin <> 'log_stats' THEN 'measured'
             WHEN rounds_min = rounds_max THEN 'derived'
@@ -60,5 +64,7 @@ SELECT
     CAST(coverage AS DOUBLE) AS coverage,
     CAST(acceptance_rate AS DOUBLE) AS acceptance_rate,
     CAST(mean_draft_length AS DOUBLE) AS mean_draft_length,
+    CAST(verified_nodes AS DOUBLE) AS verified_nodes,
+    CAST(truncated_share AS DOUBLE) AS truncated_share,
     CAST(evidence AS VARCHAR) AS evidence
 FROM figures

@@ -15,6 +15,8 @@
 --   waiting_mean       Mean requests waiting. [requests]
 --   waiting_max        Most requests waiting. [requests]
 --   recomputed_tokens  Origin iterations: positions computed again after a resume, at least; estimated. [tokens]
+--   recompute_ms       Origin iterations: what iterations without prefill that computed again took beyond others at the
+--                      same load. [ms]
 --   evidence           measured, derived or estimated.
 -- -----------------------------------------------------------------------------
 WITH observed AS (
@@ -82,8 +84,11 @@ iterated AS (
         cells.deployment,
         cells.origin,
         load_band(cells.load) AS load_band,
+        cells.load,
         cells.scheduled_tokens IS NULL AS only_sums,
         cells.generation_requests,
+        cells.elapsed_sum,
+        cells.elapsed_n,
         cells.generation_tokens - cells.generation_requests * (days.draft_limit + 1) AS excess
     FROM cells_iterations AS cells
     LEFT JOIN deployment_days AS days USING (date, deployment)
@@ -103,6 +108,27 @@ recomputed AS (
     GROUP BY ALL
 ),
 
+load_means AS (
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band,
+        load,
+        sum(elapsed_n) FILTER (excess > 0) AS again_n,
+        ratio(sum(elapsed_sum) FILTER (excess > 0), sum(elapsed_n) FILTER (excess > 0)) AS again_ns,
+        ratio(sum(elapsed_sum) FILTER (excess <= 0), sum(elapsed_n) FILTER (excess <= 0)) AS ordinary_ns
+    FROM iterated
+    WHERE NOT only_sums AND generation_requests > 0
+    GROUP BY ALL
+),
+
+recompute_times AS (
+    SELECT date, deployment, origin, load_band, sum(again_n * (again_ns - ordinary_ns)) / 1e6 AS recompute_ms
+    FROM load_means
+    GROUP BY ALL
+),
+
 band_rows AS (
     SELECT counted.*, kv_quantiles.kv_usage_p95, 'measured' AS evidence
     FROM counted
@@ -118,8 +144,10 @@ band_rows AS (
             WHEN NOT limit_unknown
                 THEN coalesce(excess_by_iteration, 0) + greatest(coalesce(excess_of_prefill, 0), 0)
         END AS recomputed_tokens,
+        recompute_ms,
         'estimated' AS evidence
     FROM recomputed
+    LEFT JOIN recompute_times USING (date, deployment, origin, load_band)
 )
 
 SELECT
@@ -138,5 +166,6 @@ SELECT
     CAST(waiting_mean AS DOUBLE) AS waiting_mean,
     CAST(waiting_max AS DOUBLE) AS waiting_max,
     CAST(recomputed_tokens AS BIGINT) AS recomputed_tokens,
+    CAST(recompute_ms AS DOUBLE) AS recompute_ms,
     CAST(evidence AS VARCHAR) AS evidence
 FROM band_rows

@@ -567,6 +567,68 @@ iteration_checks AS (
     WHERE origin = 'snapshots' AND steps > 0 AND generation_requests > 0
 ),
 
+-- How far requests differ in acceptance, against what chance alone would do: Σ (C - L' R)² over requests, where L' is
+-- C / R, is about R times the variance over rounds where all requests are alike. Real traffic lies well above that.
+request_spreads AS (
+    SELECT
+        date,
+        deployment,
+        sum(requests) AS requests,
+        sum(rounds) AS rounds,
+        sum(drafted) AS drafted,
+        sum(accepted) AS accepted,
+        sum(accepted_accepted)
+        - 2 * ratio(sum(accepted), sum(rounds)) * sum(rounds_accepted)
+        + ratio(sum(accepted), sum(rounds)) ** 2 * sum(rounds_rounds) AS spread
+    FROM cells_requests
+    WHERE rounds > 0
+    GROUP BY ALL
+),
+
+-- Over rounds, accepted tokens have the mean Σ C_i / R and the mean square Σ (2i - 1) C_i / R.
+round_spreads AS (
+    SELECT
+        date,
+        deployment,
+        sum(accepted) AS positions_accepted,
+        sum((2 * position - 1) * accepted) AS squares
+    FROM position_counts
+    WHERE origin = 'requests'
+    GROUP BY ALL
+),
+
+spreads AS (
+    SELECT
+        requests.*,
+        ratio(requests.accepted, requests.drafted) AS rate,
+        ratio(
+            requests.spread,
+            rounds.squares - ratio(requests.accepted, requests.rounds) * requests.accepted
+        ) AS overdispersion,
+        rounds.positions_accepted = requests.accepted AS complete
+    FROM request_spreads AS requests
+    LEFT JOIN round_spreads AS rounds USING (date, deployment)
+),
+
+load_checks AS (
+    SELECT
+        date,
+        deployment,
+        'requests' AS origin,
+        'load_looks_natural' AS check_name,
+        rate AS found,
+        true AS holds,
+        CASE
+            WHEN (rate <= 0.05 OR rate >= 0.95) AND (accepted IN (0, drafted) OR complete AND overdispersion < 1.5)
+                THEN format(
+                    'Acceptance is {:.3f} in all {:,} requests alike: random or repeated text, or a dead drafter.',
+                    rate, requests
+                )
+        END AS detail
+    FROM spreads
+    WHERE requests >= 30 AND rate IS NOT NULL
+),
+
 run_sides AS (
     SELECT
         date,
@@ -732,6 +794,8 @@ checks AS (
     SELECT * FROM log_checks
     UNION ALL BY NAME
     SELECT * FROM iteration_checks
+    UNION ALL BY NAME
+    SELECT * FROM load_checks
     UNION ALL BY NAME
     SELECT *, found - expected AS difference FROM run_checks
 )

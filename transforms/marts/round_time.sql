@@ -1,25 +1,28 @@
 -- round_time: one row per deployment, date, origin, load band, context band, task.
 -- Reads band_totals, latency, cells_iterations.
---   date           UTC date of the moment the row was complete; partition column.
---   deployment     Deployment named at ingest; partition column.
---   origin         snapshots, requests, log_stats or iterations; origins are never added.
---   load_band      Band of requests running on the engine; 'unknown' where load is not known.
---   context_band   Band of prompt + half the output tokens; null where the origin has none.
---   task           Task label; null where the origin has none.
---   n              Steps, or iterations for origin iterations. [steps]
---   round_time_ms  Σ decode time / steps; iterations: mean elapsed time without prefill work. [ms]
---   p50            p50 of single steps (requests: stream gaps): point inside its bucket. [ms]
---   p50_lower      p50: lower edge of its bucket. [ms]
---   p50_upper      p50: upper edge of its bucket. [ms]
---   p95            p95 of single steps (requests: stream gaps): point inside its bucket. [ms]
---   p95_lower      p95: lower edge of its bucket. [ms]
---   p95_upper      p95: upper edge of its bucket. [ms]
---   p99            p99 of single steps (requests: stream gaps): point inside its bucket. [ms]
---   p99_lower      p99: lower edge of its bucket. [ms]
---   p99_upper      p99: upper edge of its bucket. [ms]
---   longest_ms     Longest single step (requests: stream gap) seen; null where only buckets are known. [ms]
---   prefill_share  Share of iteration time spent in iterations with prefill work; null for other origins. [ratio]
---   evidence       measured, derived or estimated.
+--   date                     UTC date of the moment the row was complete; partition column.
+--   deployment               Deployment named at ingest; partition column.
+--   origin                   snapshots, requests, log_stats or iterations; origins are never added.
+--   load_band                Band of requests running on the engine; 'unknown' where load is not known.
+--   context_band             Band of prompt + half the output tokens; null where the origin has none.
+--   task                     Task label; null where the origin has none.
+--   n                        Steps, or iterations for origin iterations. [steps]
+--   round_time_ms            Σ decode time / steps; iterations: mean elapsed time without prefill work. [ms]
+--   p50                      p50 of single steps (requests: stream gaps): point inside its bucket. [ms]
+--   p50_lower                p50: lower edge of its bucket. [ms]
+--   p50_upper                p50: upper edge of its bucket. [ms]
+--   p95                      p95 of single steps (requests: stream gaps): point inside its bucket. [ms]
+--   p95_lower                p95: lower edge of its bucket. [ms]
+--   p95_upper                p95: upper edge of its bucket. [ms]
+--   p99                      p99 of single steps (requests: stream gaps): point inside its bucket. [ms]
+--   p99_lower                p99: lower edge of its bucket. [ms]
+--   p99_upper                p99: upper edge of its bucket. [ms]
+--   longest_ms               Longest single step (requests: stream gap) seen; null where only buckets are known. [ms]
+--   prefill_share            Share of iteration time spent in iterations with prefill work; null for other origins.
+--                            [ratio]
+--   prefill_interference_ms  What prefill work in the same iteration adds to a step on average, against decode alone at
+--                            the same load; null for other origins. [ms]
+--   evidence                 measured, derived or estimated.
 -- -----------------------------------------------------------------------------
 -- A stream gap is one step: the quantiles of single steps are those of the gaps.
 WITH stepped AS (
@@ -72,6 +75,36 @@ iteration_means AS (
     GROUP BY ALL
 ),
 
+-- At each load: how much longer steps took in iterations with prefill work than in those without.
+load_means AS (
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band,
+        load,
+        sum(generation_requests) AS steps,
+        sum(generation_requests) FILTER (prefill) AS prefill_steps,
+        ratio(sum(elapsed_sum) FILTER (prefill), sum(elapsed_n) FILTER (prefill)) AS with_prefill_ns,
+        ratio(sum(elapsed_sum) FILTER (decoding), sum(elapsed_n) FILTER (decoding)) AS alone_ns
+    FROM iterated
+    WHERE generation_requests > 0
+    GROUP BY ALL
+),
+
+interferences AS (
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band,
+        ratio(
+            sum(coalesce(prefill_steps * (with_prefill_ns - alone_ns), 0)), sum(steps) FILTER (alone_ns IS NOT NULL)
+        ) / 1e6 AS prefill_interference_ms
+    FROM load_means
+    GROUP BY ALL
+),
+
 iteration_entries AS (
     SELECT date, deployment, origin, load_band, unnest(map_entries(elapsed)) AS entry
     FROM iterated
@@ -111,8 +144,10 @@ both_origins AS (
         quantiles.p95.upper / 1e6 AS p95_upper,
         quantiles.p99.point / 1e6 AS p99,
         quantiles.p99.lower / 1e6 AS p99_lower,
-        quantiles.p99.upper / 1e6 AS p99_upper
+        quantiles.p99.upper / 1e6 AS p99_upper,
+        interferences.prefill_interference_ms
     FROM iteration_means AS means
+    LEFT JOIN interferences USING (date, deployment, origin, load_band)
     LEFT JOIN iteration_quantiles AS quantiles USING (date, deployment, origin, load_band)
 )
 
@@ -136,5 +171,6 @@ SELECT
     CAST(p99_upper AS DOUBLE) AS p99_upper,
     CAST(longest_ms AS DOUBLE) AS longest_ms,
     CAST(prefill_share AS DOUBLE) AS prefill_share,
+    CAST(prefill_interference_ms AS DOUBLE) AS prefill_interference_ms,
     CAST('measured' AS VARCHAR) AS evidence
 FROM both_origins
