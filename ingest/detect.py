@@ -50,6 +50,8 @@ _LINES = 200
 
 def detect(head: bytes) -> Detected:
     """The format of an input from its first decompressed bytes (at most SNIFF_BYTES, or all of them)."""
+    if _COMMENT.match(head):
+        return Detected("exposition")
     if reason := _no_text(head):
         return Detected(None, reason)
     if _is_otlp_protobuf(head):

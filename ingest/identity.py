@@ -38,6 +38,8 @@ class Known:
     """Size of the input at that pass; more than ``bytes`` where an unterminated line was left waiting."""
     settling: bool = False
     """Whether that pass only turned a waiting line into a reject."""
+    waiting: bool = False
+    """Whether what the reader returned holds records that are no rows yet."""
 
 
 def head_hash(head: bytes, size: int) -> str:
@@ -54,7 +56,7 @@ def content_key(content_hash: str, instant: dt.datetime | None) -> str:
 
 def pack_resume(known: Known) -> str:
     """The stored form of what a reader returned, with what ingest itself must remember."""
-    core = {"seen": known.seen, "settling": known.settling}
+    core = {"seen": known.seen, "settling": known.settling, "waiting": known.waiting}
     return json.dumps({**known.resume, _CORE: core}, sort_keys=True, default=str)
 
 
@@ -109,8 +111,8 @@ class KnownInputs:
 
     def _find(self, index: _Index, new: dict[str, list[Known]], wanted: str) -> Iterator[Known]:
         yield from reversed(new.get(wanted, ()))
-        for row in self._stored[index.find(wanted)].reverse().iter_rows(named=True):
-            yield _known(row)
+        for place in reversed(index.find(wanted)):
+            yield _known(self._stored.row(place, named=True))
 
 
 class _Index:
@@ -143,6 +145,7 @@ def _known(row: Mapping[str, Any]) -> Known:
         resume=resume,
         seen=core.get("seen", row["bytes"]),
         settling=core.get("settling", False),
+        waiting=core.get("waiting", False),
     )
 
 

@@ -44,12 +44,12 @@ class Located:
         return folder, _rotation(name)[0]
 
 
-def locate(arguments: Iterable[str | os.PathLike[str]]) -> list[Located]:
+def locate(arguments: Iterable[str | os.PathLike[str]], warehouse: Path | None = None) -> list[Located]:
     """The inputs that the arguments name, rotated sets oldest first, each once.
 
-    An argument is a file, a folder (walked; hidden names and links that lead back are left out), a glob, ``-`` or a
-    URL. Raises UsageError for a path that does not exist and a glob that matches nothing, MissingExtra for a URL whose
-    library is not installed.
+    An argument is a file, a folder (walked; hidden names, links that lead back and the warehouse itself are left out),
+    a glob, ``-`` or a URL. Raises UsageError for a path that does not exist and a glob that matches nothing,
+    MissingExtra for a URL whose library is not installed.
     """
     files: dict[str, Located] = {}
     others: list[Located] = []
@@ -60,7 +60,7 @@ def locate(arguments: Iterable[str | os.PathLike[str]]) -> list[Located]:
         elif scheme := _SCHEME.match(text):
             others.append(_locate_url(text, scheme[1].lower()))
         else:
-            for found in _locate_files(text):
+            for found in _locate_files(text, warehouse):
                 files.setdefault(found.source, found)
     ordered = sorted(files.values(), key=lambda found: _order(found.source))
     return ordered + list({other.source: other for other in others}.values())
@@ -99,17 +99,17 @@ def _without_credentials(url: str) -> str:
     return re.sub(r"//[^/?#]*@", "//", url)
 
 
-def _locate_files(text: str) -> Iterator[Located]:
+def _locate_files(text: str, warehouse: Path | None) -> Iterator[Located]:
     path = _absolute(text)
     if os.path.lexists(path):
-        yield from _walk(path)
+        yield from _walk(path, warehouse)
         return
     matches = glob.glob(text, recursive=True) if glob.has_magic(text) else []  # noqa: PTH207 - the pattern has any root
     if not matches:
         what = "matches nothing" if glob.has_magic(text) else "does not exist"
         raise UsageError(f"{text} {what}: give an existing file, folder or glob.")
     for match in matches:
-        yield from _walk(_absolute(match))
+        yield from _walk(_absolute(match), warehouse)
 
 
 def _absolute(text: str) -> Path:
@@ -117,11 +117,11 @@ def _absolute(text: str) -> Path:
     return Path(os.path.abspath(text))  # noqa: PTH100
 
 
-def _walk(top: Path) -> Iterator[Located]:
+def _walk(top: Path, warehouse: Path | None) -> Iterator[Located]:
     if not top.is_dir():
         yield _check(top)
         return
-    visited: set[tuple[int, int]] = set()
+    visited = {_identity(warehouse)} if warehouse is not None and warehouse.is_dir() else set()
     refused: list[Located] = []
 
     def refuse(error: OSError) -> None:
@@ -129,16 +129,21 @@ def _walk(top: Path) -> Iterator[Located]:
         refused.append(Located(folder, Path(folder), problem=_unreadable(error)))
 
     for folder, folders, names in os.walk(top, followlinks=True, onerror=refuse):
-        identity = Path(folder).stat()
-        if (identity.st_dev, identity.st_ino) in visited:
+        identity = _identity(Path(folder))
+        if identity in visited:
             folders[:] = []
             continue
-        visited.add((identity.st_dev, identity.st_ino))
+        visited.add(identity)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             if not name.startswith("."):
                 yield _check(Path(folder, name))
     yield from refused
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def _check(path: Path) -> Located:
@@ -181,5 +186,5 @@ def _order(source: str) -> tuple[str, list[tuple[int, int, str]], tuple[int, int
     folder, name = os.path.split(source)
     stem, place = _rotation(name)
     # Runs of digits compare as numbers, so that scrape 999 comes before scrape 1000.
-    parts = [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in re.findall(r"\d{1,30}|\D+", stem)]
+    parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.findall(r"\d{1,30}|\D+", stem)]
     return folder, parts, place, name

@@ -10,7 +10,7 @@ from pathlib import Path
 from .dedupe import NOTHING_BEFORE, Continuation
 from .detect import Detected, detect
 from .formats import FORMATS, UNKNOWN, Format
-from .identity import Known, KnownInputs, Match, content_key, head_hash, match_prefix
+from .identity import EMPTY_HASH, Known, KnownInputs, Match, content_key, head_hash, match_prefix
 from .opening import Located, modified_at, named_instant
 from .reader import InputContext
 from .streams import SNIFF_BYTES, InputStream, digest, hexdigest, open_input
@@ -98,7 +98,15 @@ class Refused:
     empty: bool = False
 
 
-Outcome = Prepared | AlreadyKnown | Refused
+@dataclass(frozen=True)
+class Waiting:
+    """An input of which too little has been written to tell what it is; ``known`` is what a later ingest compares."""
+
+    located: Located
+    known: Known
+
+
+Outcome = Prepared | AlreadyKnown | Refused | Waiting
 
 
 def prepare(found: Located, path: Path, options: Options, known: KnownInputs) -> Outcome:
@@ -133,6 +141,8 @@ def _identify(found: Located, path: Path, stream: InputStream, options: Options,
         detected = _detect(stream)
         if detected.format is None:
             reason = detected.reason or ""
+            if _may_grow_into_something(found, stream, known):
+                return Waiting(found, Known(found.source, 0, EMPTY_HASH, EMPTY_HASH, seen=len(stream.head)))
             empty = not stream.head.strip() and not stream.damage
             return Refused(
                 found, reason, _identity(reason, stream.head), perhaps_scrape=detected.perhaps_scrape, empty=empty
@@ -143,7 +153,7 @@ def _identify(found: Located, path: Path, stream: InputStream, options: Options,
         kind.load()
     except ImportError as error:
         return refused(found, f"Reading {name} needs a library that is not installed ({error}): install it.")
-    by_name = kind.timed_by_name and not _SCRAPED_AT.search(stream.head)
+    by_name = kind.timed_by_name and not _names_its_times(stream.head)
     named_at = named_instant(found.source)
     streamed = found.path is None
     context = InputContext(
@@ -162,6 +172,20 @@ def _identify(found: Located, path: Path, stream: InputStream, options: Options,
     return _place(item, known, grows=kind.grows and not by_name)
 
 
+def _may_grow_into_something(found: Located, stream: InputStream, known: KnownInputs) -> bool:
+    """Whether there is less than a line of a plain file, and it was not found just so before."""
+    if found.path is None or stream.compression or not stream.exhausted or not stream.head.strip():
+        return False
+    if b"\n" in stream.head or b"\0" in stream.head:
+        return False
+    return all(one.seen != len(stream.head) for one in known.prefixes(b"", found.source))
+
+
+def _names_its_times(head: bytes) -> bool:
+    # The plain search comes first because it is a hundred times as fast, and nearly always enough.
+    return b"scraped_at" in head and _SCRAPED_AT.search(head) is not None
+
+
 def _detect(stream: InputStream) -> Detected:
     detected = detect(stream.head)
     if detected.format is None and len(stream.head) == SNIFF_BYTES:
@@ -174,14 +198,16 @@ def _detect(stream: InputStream) -> Detected:
 def _place(item: Prepared, known: KnownInputs, *, grows: bool) -> Outcome:
     """Where reading begins: at the start of a new input, behind what is known of a grown one, nowhere else."""
     if item.stream.exhausted:
-        whole = hexdigest(digest(item.stream.peek(1 << 62)))
-        if same := known.same(whole, item.instant):
+        same = known.same(item.stream.rest_hash(), item.instant)
+        if same and not same.waiting:
             return AlreadyKnown(item.located, item.format, same)
     match = _match(item, known)
     if match is None:
         return item
-    if match.complete and (same := known.same(match.known.content_hash.partition("@")[0], item.instant)):
-        return AlreadyKnown(item.located, item.format, same)
+    if match.complete and not match.known.waiting:
+        same = known.same(match.known.content_hash.partition("@")[0], item.instant)
+        if same:
+            return AlreadyKnown(item.located, item.format, same)
     return _continued(item, match) if grows else item
 
 

@@ -48,6 +48,9 @@ class Progress:
 
     offset: int
     resume: Mapping[str, Any] = field(default_factory=dict)
+    waiting: bool = False
+    """Whether ``resume`` holds records from before ``offset`` that wait for what may follow them: an input that is
+    found unchanged is then read once more from there, settled."""
 
 
 class Sink(Protocol):

@@ -49,8 +49,8 @@ def ingest(
     from .prepare import Options
     from .session import Session
 
-    found = locate(paths)
     place = warehouse if isinstance(warehouse, Warehouse) else Warehouse(warehouse)
+    found = locate(paths, place.root)
     options = Options(deployment, instance, format, year, timezone, hash_text)
     return Session(place, options, progress).run(found, checked_labels)
 

@@ -17,7 +17,7 @@ from .formats import FORMATS, UNKNOWN, Format
 from .identity import Known, KnownInputs
 from .lock import exclusive
 from .opening import Located, modified_at, named_instant
-from .prepare import AlreadyKnown, Options, Prepared, Refused, prepare, refused
+from .prepare import AlreadyKnown, Options, Prepared, Refused, Waiting, prepare, refused
 from .publishing import recover
 from .reader import Input, InputContext, Progress
 from .report import IngestReport
@@ -47,6 +47,7 @@ class Session:
         self._deployments = {options.deployment}
         self._formats_in: dict[str, set[str]] = {}
         self._refused: list[Refused] = []
+        self._waiting: list[Waiting] = []
         self._carried: dict[tuple[str, str], tuple[str, Mapping[str, Any]]] = {}
         self._spooled: list[Path] = []
 
@@ -60,6 +61,7 @@ class Session:
             try:
                 self._read_all(located)
                 self._refuse_all()
+                self._remember_waiting()
                 self._commit()
             finally:
                 self._batch.discard()
@@ -97,8 +99,8 @@ class Session:
                 yield found
                 continue
             outcome = prepare(found, found.path or self._spool(), self._options, self._known)
-            if isinstance(outcome, Refused):
-                self._refused.append(outcome)
+            if isinstance(outcome, Refused | Waiting):
+                self._set_aside(outcome)
                 continue
             name = outcome.format.name
             self._formats_in.setdefault(found.rotation[0], set()).add(name)
@@ -107,6 +109,12 @@ class Session:
                 self._carry(found, outcome.format, outcome.known.resume)
             else:
                 yield outcome
+
+    def _set_aside(self, outcome: Refused | Waiting) -> None:
+        if isinstance(outcome, Refused):
+            self._refused.append(outcome)
+        else:
+            self._waiting.append(outcome)
 
     def _spool(self) -> Path:
         """Standard input as a file, which can be read twice."""
@@ -166,7 +174,7 @@ class Session:
     def _finish(self, item: Prepared, number: int, progress: Progress) -> None:
         if item.stream.damage:
             self._batch.reject(number, item.stream.position, item.stream.damage, "", 1)
-        known = replace(item.known(progress.offset), resume=progress.resume)
+        known = replace(item.known(progress.offset), resume=progress.resume, waiting=progress.waiting)
         self._known.add(known)
         self._batch.finish(number, known)
         self._carry(item.located, item.format, progress.resume)
@@ -229,22 +237,31 @@ class Session:
         if empty:
             self._batch.note(f"{empty:,} inputs with nothing in them were left out.")
 
+    def _remember_waiting(self) -> None:
+        for one in self._waiting:
+            number = self._batch.open(self._context(one.located), UNKNOWN)
+            self._batch.finish(number, one.known)
+        if self._waiting:
+            self._batch.note(f"{len(self._waiting):,} inputs hold less than a line: ingest them again when they grew.")
+
     def _refuse(self, one: Refused, name: str) -> None:
         if self._known.same(one.identity, None):
             self._report.of(name).known += 1
             return
-        context = InputContext(
-            source=one.located.source,
-            deployment=self._options.deployment,
-            instance=self._options.server,
-            modified_at=modified_at(one.located.path),
-            named_at=named_instant(one.located.source),
-        )
         known = Known(one.located.source, 0, "", one.identity)
-        number = self._batch.open(context, name)
+        number = self._batch.open(self._context(one.located), name)
         self._batch.reject(number, 0, one.reason, "", 1)
         self._batch.finish(number, known)
         self._known.add(known)
+
+    def _context(self, located: Located) -> InputContext:
+        return InputContext(
+            source=located.source,
+            deployment=self._options.deployment,
+            instance=self._options.server,
+            modified_at=modified_at(located.path),
+            named_at=named_instant(located.source),
+        )
 
     # --- committing ----------------------------------------------------------------------------------------------
 

@@ -229,28 +229,24 @@ class Batch:
         return hexdigest(state)[:20]
 
     def _records(self) -> pl.DataFrame:
-        rows = []
-        for number, known in sorted(self._finished.items()):
-            tally = self.tallies[number]
-            rows.append(
-                {
-                    "instance": tally.context.instance,
-                    "source": known.source,
-                    "format": tally.format,
-                    "bytes": known.bytes,
-                    "head_hash": known.head_hash,
-                    "content_hash": known.content_hash,
-                    "records": tally.records,
-                    "rows": tally.rows,
-                    "rejects": tally.rejects,
-                    "duplicates": tally.duplicates,
-                    "table_rows": dict(tally.table_rows),
-                    "resume": pack_resume(known),
-                    "ingested_at": self._now,
-                    "tool_version": __version__,
-                }
-            )
-        return pl.DataFrame(rows, schema=SCHEMAS["ingested_files"])
+        inputs = [(self.tallies[number], known) for number, known in sorted(self._finished.items())]
+        columns = {
+            "instance": [tally.context.instance for tally, _ in inputs],
+            "source": [known.source for _, known in inputs],
+            "format": [tally.format for tally, _ in inputs],
+            "bytes": [known.bytes for _, known in inputs],
+            "head_hash": [known.head_hash for _, known in inputs],
+            "content_hash": [known.content_hash for _, known in inputs],
+            "records": [tally.records for tally, _ in inputs],
+            "rows": [tally.rows for tally, _ in inputs],
+            "rejects": [tally.rejects for tally, _ in inputs],
+            "duplicates": [tally.duplicates for tally, _ in inputs],
+            "table_rows": [dict(tally.table_rows) for tally, _ in inputs],
+            "resume": [pack_resume(known) for _, known in inputs],
+            "ingested_at": [self._now] * len(inputs),
+            "tool_version": [__version__] * len(inputs),
+        }
+        return pl.DataFrame(columns, schema=SCHEMAS["ingested_files"])
 
 
 def _filled(frame: pl.DataFrame, name: str, values: Sequence[dt.date | str]) -> pl.Series:

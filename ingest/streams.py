@@ -61,6 +61,7 @@ class InputStream(io.RawIOBase):
         self._hashed = 0
         self._unhashed: deque[bytes] = deque()
         self._unhashed_bytes = 0
+        self._whole: tuple[int, str | None] = (-1, None)
         self._final: str | None = None
         self.head = self._peek(SNIFF_BYTES)
 
@@ -161,9 +162,16 @@ class InputStream(io.RawIOBase):
             left -= len(chunk)
         return hexdigest(state)
 
+    def rest_hash(self) -> str:
+        """The hash of an input that is known to its end and of which nothing was read yet."""
+        rest = self._peek(1 << 62)
+        self._whole = (len(rest), hexdigest(digest(rest)))
+        return self._whole[1]
+
     def release(self) -> None:
         """Close the file and forget all but the hash of what was read."""
-        self._final = self.prefix_hash(self.position)
+        size, content = self._whole
+        self._final = content if size == self.position else self.prefix_hash(self.position)
         self._unhashed.clear()
         self._ready.clear()
         self.close()
