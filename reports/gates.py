@@ -251,10 +251,10 @@ class Lines:
 
     def __call__(self, key: str, number: int | None = None) -> str:
         """``file, line n`` of a key at the top, or in the ``number``-th table (its head where the key is absent)."""
-        start, end = 0, len(self._lines)
+        head, start, end = 0, 0, len(self._lines)
         if number is not None and number < len(self._heads):
-            start = self._heads[number]
-            end = next((head for head in self._heads if head > start), end)
+            head = self._heads[number]
+            start, end = head + 1, next((other for other in self._heads if other > head), end)
         pattern = re.compile(rf"\s*(\[+\s*)?[\"']?{re.escape(key)}[\"']?\s*(=|\.|\])")
-        line = next((i for i in range(start, end) if pattern.match(self._lines[i])), start)
+        line = next((i for i in range(start, end) if pattern.match(self._lines[i])), head)
         return f"{self._path}, line {line + 1}"
