@@ -17,8 +17,8 @@ from .log_records import Marks, Record
 from .log_text import Clean, Number
 
 Integers = npt.NDArray[np.int64]
-MAX_DIGITS = 15
-"""More in one run might not fit into a signed 64-bit integer; such a line is left to the grammar."""
+MAX_DIGITS = 7
+"""A line with a longer number is left to the grammar."""
 MAX_TEXT = 18
 """A longer number is no figure of any server."""
 
@@ -26,6 +26,8 @@ _LONGEST_STRETCH = 248
 """Bytes gathered at once: enough for every prefix, little enough for the cache."""
 _WORD = 8
 _ZERO = np.uint8(ord("0"))
+_ZEROS, _ABOVE, _TOPS = np.uint64(0x3030303030303030), np.uint64(0x7676767676767676), np.uint64(0x8080808080808080)
+"""Eight digits zero; what added to a byte sets its top bit if it is above 9; the top bits."""
 
 _FIXED = frozenset({"year", "month", "day", "hour", "minute", "second", "fraction", "zone_hour", "zone_minute"})
 
@@ -151,19 +153,23 @@ class Program:
 
 
 def _run(data: npt.NDArray[np.uint8], at: Integers, values: Integers | None) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Reads all digits at each position into ``values``; gives the positions after them and whether there were any."""
-    digit = data[at] - _ZERO
-    more = digit < 10
-    good = more
-    for _ in range(MAX_DIGITS):
-        if values is not None:
-            np.copyto(values, values * 10 + digit, where=more)
-        at = at + more
-        digit = data[at] - _ZERO
-        more = digit < 10
-        if not more.any():
-            return at, good
-    return at, good & ~more
+    """Reads all digits at each position into ``values``; gives the positions after them, and where there were some.
+
+    Eight bytes are handled as one integer, the first one lowest: bytes above 9 mark the end of the digits, which are
+    shifted to the top and then added up in pairs, fours and eights.
+    """
+    window = np.ndarray((len(data) - _WORD,), dtype=f"V{_WORD}", buffer=data, strides=(1,))[at]
+    word = window.view("<u8") ^ _ZEROS
+    beyond = ((word + _ABOVE) | word) & _TOPS
+    count = np.bitwise_count((beyond & -beyond) - np.uint64(1)) >> 3
+    good: npt.NDArray[np.bool_] = (count > 0) & (count < _WORD)
+    if values is not None:
+        word <<= np.uint64(64) - (count.astype(np.uint64) << np.uint64(3))
+        word = (word * np.uint64(10) + (word >> np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
+        word = (word * np.uint64(100) + (word >> np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
+        word = (word * np.uint64(10_000) + (word >> np.uint64(32))) & np.uint64(0xFFFFFFFF)
+        values[:] = word
+    return at + count, good
 
 
 def _together(steps: Sequence[_Step]) -> list[_Stretch | _Digits]:
@@ -195,7 +201,7 @@ def program_of(line: bytes, found: Clean, records: Sequence[Record], upto: str =
     for record in records:
         columns: list[int | None] = []
         for name, number in record.numbers.items():
-            if number.span is None or len(number.text) > MAX_DIGITS:
+            if number.span is None or (not _has_fixed_length(name) and len(number.text.partition(".")[0]) > MAX_DIGITS):
                 return None
             column = next((field[2] for field in fields if field[:2] == number.span), None)
             if column is None:
@@ -232,8 +238,12 @@ def _raw_span(found: Clean, record: Record) -> tuple[int, int] | None:
     return (start, end) if end - start == record.span[1] - record.span[0] else None
 
 
+def _has_fixed_length(name: str) -> bool:
+    return name.removeprefix("outer_") in _FIXED
+
+
 def _number(text: bytes, column: int, name: str) -> list[_Step]:
-    if name.removeprefix("outer_") in _FIXED:
+    if _has_fixed_length(name):
         return [_Digits(column, len(text))]
     _, point, rest = text.partition(b".")
     steps: list[_Step] = [_Digits(column)]
