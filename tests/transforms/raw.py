@@ -64,7 +64,7 @@ def full_row(table: str, row: Row) -> dict[str, Any]:
 @cache
 def _house(settings: Settings) -> tuple[duckdb.DuckDBPyConnection, set[str]]:
     """All raw tables under the staging views, and the names of those that hold rows."""
-    connection = duckdb.connect()
+    connection = duckdb.connect(config={"threads": "1"})  # planning dominates; threads would only wait for each other
     create_macros(connection, settings)
     for table in RAW_TABLES:
         connection.execute(table.ddl())
