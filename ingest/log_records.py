@@ -123,7 +123,9 @@ def engine_of(process: str | None) -> int | None:
 
 def records_of(found: Clean) -> list[Record]:
     """The records of a line, not yet read: their kind is empty."""
-    return [_json_record(found)] if found.record else _headed_records(found)
+    if found.record and (TEXT_MESSAGE.match(found.text) or not HEADER.search(found.text, 0, OUTER_LENGTH)):
+        return [_json_record(found)]
+    return _headed_records(found)
 
 
 def _json_record(found: Clean) -> Record:
@@ -168,7 +170,7 @@ def _headed_records(found: Clean) -> list[Record]:
 
 def _process(text: str, start: int, end: int) -> re.Match[str] | None:
     """The innermost process name that ends where a header starts."""
-    return PROCESS.search(text[:end], max(start, end - PROCESS_LENGTH))
+    return PROCESS.search(text, max(start, end - PROCESS_LENGTH), end)
 
 
 def _header_numbers(found: Clean, header: re.Match[str], start: int) -> tuple[dict[str, Number], Marks]:
@@ -224,7 +226,7 @@ def _stats(body: str) -> tuple[Spans, Marks]:
             spans[name] = _value(match, name, unit)
     _complete("A stats record", spans, _STATS_NEEDED)
     _no_tail("A stats record", body)
-    return spans, (("form", "V0" if "Pending: " in body else "V1"),)
+    return spans, ()
 
 
 def _spec(body: str) -> tuple[Spans, Marks]:

@@ -170,7 +170,7 @@ def _inside_object(found: Clean) -> Clean | None:
 
 def _string_value(found: Clean, key: str) -> Clean | None:
     """The decoded string of a key of an object, character by character with the way back."""
-    match = re.search(rf'"{re.escape(key)}"\s*:\s*"((?:[^"\\]|\\.)*)"', found.text)
+    match = re.search(rf'"{re.escape(key)}"\s*:\s*"((?:[^"\\]++|\\.)*+)"', found.text)
     if not match:
         return None
     start, end = match.span(1)

@@ -34,6 +34,10 @@ _ORDER_SLACK = 5
 """Seconds that records of several processes are out of order at most; a local time further back was repeated."""
 UNKNOWN = np.iinfo(np.int64).min
 
+AFTER_NOTE = (
+    "The log goes on after its file was last changed, so it spans more than a year and some of its dates are too late: "
+    "ingest it again with --year, the year of its first record."
+)
 UTC_NOTE = (
     "The log names no time zone, so its times were taken as UTC: give --timezone if the server ran in another zone."
 )
@@ -76,12 +80,20 @@ class Clock:
         self._year: int | None = state.get("year")
         self._phase: int = state.get("phase", 0)
         self._offset: int | None = state.get("offset")
+        self._guessed: bool = state.get("guessed", False)
+        """Whether the year is from the last change of the file."""
         self.last: int | None = state.get("last")
         """The instant of the last record in microseconds since the epoch; None before the first."""
 
     @property
     def state(self) -> dict[str, int | None]:
-        return {"year": self._year, "phase": self._phase, "offset": self._offset, "last": self.last}
+        return {
+            "year": self._year,
+            "phase": self._phase,
+            "offset": self._offset,
+            "last": self.last,
+            "guessed": self._guessed,
+        }
 
     def instants(self, stamps: Stamps) -> tuple[Integers, npt.NDArray[np.bool_]]:
         """Microseconds since the epoch of each record, and which of them are no possible date."""
@@ -104,6 +116,8 @@ class Clock:
         bad[good[~real]] = True
         if real.any():
             self.last = int(instants[real][-1])
+            if self._guessed and self.last > self._latest():
+                self._note(AFTER_NOTE)
         self._year, self._phase = int(years[-1]), int(phase[-1])
         return result, bad
 
@@ -130,6 +144,7 @@ class Clock:
             return known
         if self._given_year is not None:
             return self._given_year
+        self._guessed = True
         month, day = int(stamps.month[0]), int(stamps.day[0])
         latest = self._modified_at + dt.timedelta(seconds=_CLOCK_SLACK)
         for year in range(latest.year, latest.year - 9, -1):
@@ -142,6 +157,10 @@ class Clock:
             if first <= latest:
                 return year
         return latest.year
+
+    def _latest(self) -> int:
+        """The last instant that a record can have, in microseconds."""
+        return int((self._modified_at - dt.datetime(1970, 1, 1)).total_seconds() + _CLOCK_SLACK) * SECOND
 
     def _offsets(self, wall: Integers, stamps: Stamps) -> Integers:
         """Seconds that local time is ahead of UTC, for each record."""

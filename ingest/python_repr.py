@@ -14,7 +14,7 @@ MAX_DEPTH = 40
 """Deeper nesting is no server's configuration."""
 
 _SPACE = re.compile(r"\s*")
-_STRING = re.compile(r"[rbu]?'((?:[^'\\]|\\.)*)'|[rbu]?\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
+_STRING = re.compile(r"[rbu]?'((?:[^'\\]++|\\.)*+)'|[rbu]?\"((?:[^\"\\]++|\\.)*+)\"", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|\d+)(?![\w.])", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _KEY = re.compile(r"[\w.-]+(?=\s*:)")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from specledger.ingest.log_time import UTC_NOTE
+from specledger.ingest.log_time import AFTER_NOTE, UTC_NOTE
 from specledger.schemas.errors import UsageError
 from tests.ingest.log_reading import LogSink, read, read_in_parts
 
@@ -94,6 +94,12 @@ def test_a_date_after_the_last_change_is_of_the_year_before() -> None:
 
 def test_a_clock_ahead_of_utc_may_be_a_little_after_the_last_change() -> None:
     assert read_at(log("11-29 15:00:00"), "2026-11-29 06:01") == ["2026-11-29 15:00:00"]
+
+
+def test_a_log_of_more_than_a_year_is_told_to_need_its_year() -> None:
+    content = log("11-01 00:00:00", "02-01 00:00:00", "06-01 00:00:00", "11-01 00:00:00", "02-01 00:00:00")
+    assert AFTER_NOTE in read(content, modified_at=dt.datetime(2026, 2, 1)).notes
+    assert AFTER_NOTE not in read(content, modified_at=dt.datetime(2026, 2, 1), year=2024).notes
 
 
 def test_29_february_is_of_a_leap_year() -> None:

@@ -315,6 +315,12 @@ class TestLines:
         sink = read(line + stats() + spec(), **YEAR)
         assert (only(sink)["accepted"], sink.records) == (580, 2)
 
+    @pytest.mark.parametrize("wrap", ["{}", '{{"log": "{}\\n", "stream": "stderr", "time": "2026-09-14T08:01:00Z"}}'])
+    def test_a_prompt_of_megabytes_is_passed_over(self, wrap: str) -> None:
+        said = f"(APIServer pid=1) INFO 09-14 08:00:59 [logger.py:40] Received request cmpl-9: prompt: '{TRAP * 8_000}'"
+        sink = read(wrap.format(said) + "\n" + wrap.format(stats().rstrip("\n")) + "\n", **YEAR)
+        assert (only(sink)["running"], sink.records) == (4.0, 1)
+
     def test_bytes_that_are_not_utf8_do_no_harm(self) -> None:
         log = b"\xff\xfe\x80 broken \xc3( bytes \xf0\x9f\n" + STATS.encode() + b"\x80\x81 \xe2\x82\n" + SPEC.encode()
         assert only(read(log, **YEAR))["accepted"] == 580
@@ -399,6 +405,15 @@ class TestContainers:
             json.dumps({"log": json.dumps(record) + "\n", "stream": "stderr", "time": "2026-09-14T08:01:00.3Z"}) + "\n"
         )
         assert only(read(log, timezone="UTC"))["logged_at"] == AT + dt.timedelta(milliseconds=250)
+
+    def test_a_line_inside_a_shipper_s_object_is_a_line(self) -> None:
+        shipped = {"level": "info", "message": stats().rstrip("\n"), "@timestamp": "2026-09-14T06:01:00Z"}
+        assert only(read(json.dumps(shipped) + "\n"))["logged_at"] == AT - dt.timedelta(hours=2)
+
+    def test_a_prompt_in_a_json_record_is_text(self) -> None:
+        said = f"Received request cmpl-1: prompt: '{TRAP}', params: None"
+        record = {"asctime": "2026-09-14 08:01:00,250", "levelname": "INFO", "message": said}
+        assert read(json.dumps(record) + "\n" + stats(), **YEAR).records == 1
 
     def test_a_json_object_without_its_end_is_rejected(self) -> None:
         log = json.dumps({"log": stats(), "stream": "stderr", "time": "2026-09-14T08:01:00.1Z"})[:-30] + "\n"
