@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 import time
 from pathlib import Path
 
 import click
-
-from ..schemas.warehouse import Warehouse
-from . import story
 
 DATA = Path(__file__).parent / "data"
 BASELINE = "baseline"
@@ -28,6 +26,9 @@ def demo(context: click.Context, out: Path) -> None:
 
     Six load levels of a real vLLM 0.32 server, once without speculation and once with three draft tokens.
     """
+    from ..reports.model import from_json
+    from . import story
+
     warehouse, report = out / "warehouse", out / "report"
     where = ("--warehouse", str(warehouse))
     for deployment, folder in RUNS.items():
@@ -39,9 +40,8 @@ def demo(context: click.Context, out: Path) -> None:
     _say("Comparing speculation with ordinary decoding")
     sides = ("--baseline", f"deployment = '{BASELINE}'", "--candidate", f"deployment = '{CANDIDATE}'")
     _run(context, "report", *sides, "--out", str(report), *where)
-    _say("What the ledger says")
-    with Warehouse(warehouse).connect() as connection:
-        click.echo(story.tell(connection, BASELINE, CANDIDATE))
+    _say("In short")
+    click.echo(textwrap.fill(story.tell(from_json((report / "report.json").read_text(encoding="utf-8"))), 80))
     click.echo(f"\nThe report: {report / 'report.html'}")
     click.echo(f'Your own questions: specledger sql "SELECT * FROM ledger" --warehouse {shlex.quote(str(warehouse))}')
 
@@ -52,10 +52,16 @@ def _say(sentence: str) -> None:
 
 def _run(context: click.Context, *arguments: str) -> None:
     """One command, shown as it would be typed; ends the demo where it fails."""
-    click.secho(f"$ specledger {shlex.join(arguments)}", dim=True)
+    click.secho(f"$ specledger {' '.join(map(_typed, arguments))}", dim=True)
     started = time.monotonic()
     group = context.find_root().command
     code = group.main(list(arguments), standalone_mode=False)
     if code not in (0, GATES_FAILED):
         context.exit(code)
     click.secho(f"  {time.monotonic() - started:.1f} s", dim=True)
+
+
+def _typed(argument: str) -> str:
+    """The argument as a person would type it in a shell."""
+    plain = not set('"$`\\!') & set(argument)
+    return f'"{argument}"' if "'" in argument and plain else shlex.quote(argument)

@@ -120,7 +120,7 @@ def _lock(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> None:
 def _sentence(error: Exception) -> str:
     """What DuckDB says without the echo of the query, on one line."""
     text = str(error).split("\n\nLINE ")[0].strip()
-    return " ".join(text.split())
+    return " ".join(text.split()).rstrip(".") + "."
 
 
 def _rows(cursor: duckdb.DuckDBPyConnection) -> Iterator[Sequence[Any]]:

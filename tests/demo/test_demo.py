@@ -28,11 +28,11 @@ def test_it_ends_well_and_names_the_report(result: Result, out: Path) -> None:
 
 
 def test_it_shows_the_boundary_that_the_pooled_figure_hides(result: Result) -> None:
-    assert "Pooled over everything, speculation makes tokens 5% faster." in result.stdout
-    assert "The pooled figure hides a boundary" in result.stdout
-    rows = dict(re.findall(r"^ *(\d+(?:-\d+)?) .* (\d\.\d\d) +\d\.\d\d$", result.stdout, re.MULTILINE))
-    assert float(rows["1"]) > 1.2
-    assert float(rows["17-32"]) < 1
+    said = " ".join(result.stdout.partition("In short")[2].split())
+    assert "a token took 53.10 ms without speculation and 50.57 ms with it: 5% faster." in said
+    assert "By load it is not one story" in said
+    assert re.search(r"\d+% faster at load 1,", said)
+    assert re.search(r"\d+% slower at load 17-32", said)
 
 
 def test_it_shows_every_command_as_it_would_be_typed(result: Result) -> None:

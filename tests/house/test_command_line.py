@@ -207,3 +207,33 @@ def test_a_missing_input_is_wrong_use(cli: CommandLine, tmp_path: Path) -> None:
 )
 def test_an_empty_warehouse_is_wrong_use(cli: CommandLine, arguments: list[str]) -> None:
     assert_one_sentence(cli.run(*arguments), 2, str(cli.warehouse), "ingest")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, []),
+        ("[gates\n", ["line 1"]),
+        ("[nonsense]\n", ["line 1", "nonsense"]),
+    ],
+    ids=["missing", "broken", "unknown"],
+)
+def test_a_gate_file_that_cannot_be_used_is_named(
+    captured: Callable[..., CommandLine], tmp_path: Path, text: str | None, words: list[str]
+) -> None:
+    gates = tmp_path / "gates.toml"
+    if text is not None:
+        gates.write_text(text)
+    sides = ["--baseline", "true", "--candidate", "true"]
+    result = captured("bf16_spec").run("report", *sides, "--gates", gates, "--out", tmp_path / "out")
+    assert_one_sentence(result, 2, str(gates), *words)
+
+
+def test_an_expression_that_is_no_sql_is_wrong_use(captured: Callable[..., CommandLine], tmp_path: Path) -> None:
+    sides = ["--baseline", "deployment =", "--candidate", "true"]
+    result = captured("bf16_spec").run("report", *sides, "--out", tmp_path / "out")
+    assert_one_sentence(result, 2, "deployment =")
+
+
+def test_a_question_that_is_no_sql_is_wrong_use(captured: Callable[..., CommandLine]) -> None:
+    assert_one_sentence(captured("bf16_spec").run("sql", "SELECT nonsense FROM ledger"), 2, "nonsense")
