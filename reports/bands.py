@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, cast
 
 from ..schemas import TABLES
@@ -135,7 +135,25 @@ def band_figures(comparison: Comparison, marts: MartReader, origin: str) -> list
                 figures.append(
                     _band(name, band or ALL, origin, frame, mask, every, ordinary.get(band or ALL), pressure)
                 )
-    return figures
+    if any(figure.rounds for figure in figures if figure.side == "baseline"):
+        return figures
+    return [
+        replace(figure, speedup_interval=_speedup_interval(comparison, figure.load_band, figure.speedup))
+        if figure.side == "candidate" and figure.load_band != ALL and figure.speedup is not None
+        else figure
+        for figure in figures
+    ]
+
+
+def _speedup_interval(comparison: Comparison, band: str, speedup: float) -> tuple[float, float] | None:
+    """The interval of a speedup over a baseline that does not speculate: on the ln scale as wide as that of TPOT."""
+    found = comparison.estimate("tpot_ms", band).estimate
+    if found.change is None or found.interval is None:
+        return None
+    lower, upper = found.interval
+    if upper is None:
+        return None
+    return speedup * (1 + found.change) / (1 + upper), speedup * (1 + found.change) / (1 + lower)
 
 
 def _pressure(comparison: Comparison, side: Selection, band: str | None) -> dict[str, float | None]:

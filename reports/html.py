@@ -22,11 +22,13 @@ from . import pictures, tables, wording
 from .charts import CHARTS, Chart, Rows
 from .charts.palette import css_variables
 from .glossary import glossary
+from .groups import needs_a_look, remedies, results
 from .model import GATE_NAMES, GateResult, Report
+from .plain import unbroken
 
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_CARDS = 12
-"""Gates that get a card of their own at the top; the table has them all."""
+"""Measures that get a card of their own at the top; the table has them all."""
 GATE_TITLES = {
     "correctness": "Correctness",
     "quality": "Quality",
@@ -76,7 +78,8 @@ def render(report: Report) -> str:
     drawn = any(shown.spec for shown in figures.values())
     bundle = Markup(pictures.vega_bundle()) if drawn else None  # noqa: S704
     script = Markup(_asset("report.js"))  # noqa: S704
-    attention = [gate for gate in tables.by_urgency(report.gates) if _needs_a_look(gate)]
+    attention = results(gate for gate in report.gates if needs_a_look(gate))
+    given = {advice.action for advice in report.advice}
     template = _environment().get_template("report.html.j2")
     return template.render(
         report=report,
@@ -90,7 +93,9 @@ def render(report: Report) -> str:
         benefit=wording.benefit(report),
         grid=wording.grid(report),
         gate_cards=[gate_card(name, report.gates) for name in GATE_NAMES],
-        attention=list(zip(attention[:MOST_CARDS], _new_advice(attention), strict=False)),
+        attention=attention[:MOST_CARDS],
+        given=given,
+        remedies=remedies(report.advice),
         more_attention=max(0, len(attention) - MOST_CARDS),
         figures=figures,
         glossary=glossary(),
@@ -183,24 +188,11 @@ def gate_card(name: str, gates: Sequence[GateResult]) -> GateCard:
     return GateCard(GATE_TITLES[name], worst, text or "not judged")
 
 
-def _new_advice(gates: Sequence[GateResult]) -> list[tuple[str, ...]]:
-    """The advice of each gate that none before it has given."""
-    given: set[str] = set()
-    fresh = []
-    for gate in gates:
-        fresh.append(tuple(text for text in gate.advice if text not in given))
-        given.update(gate.advice)
-    return fresh
-
-
-def _needs_a_look(gate: GateResult) -> bool:
-    return gate.verdict in {"fail", "warn"} or (gate.required and gate.verdict not in {"pass", "acknowledged"})
-
-
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
+        finalize=lambda value: unbroken(value) if type(value) is str else value,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -211,6 +203,7 @@ def _environment() -> jinja2.Environment:
         "figure": form.figure,
         "gate_title": form.gate_title,
         "interval": form.interval,
+        "listed": form.listed,
         "lacks_spaces": lambda text: " " not in text,
         "percent": form.percent,
         "place": form.place,

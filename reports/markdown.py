@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from . import tables, wording
 from .charts import CHARTS
 from .format import dates, figure, verdict_counts, verdict_label
+from .groups import remedies
 from .model import GATE_NAMES, Report, Side, Verdict
 from .plain import one_line
 
@@ -130,8 +131,8 @@ def _advice(report: Report) -> str:
     if not report.advice:
         return ""
     items = [
-        f"1. **{escape(advice.finding)}** {escape(advice.evidence)} Try: {escape(advice.action)}"
-        for advice in report.advice
+        f"1. **{escape(item.advice.finding)}** {escape(item.advice.evidence)} Try: {escape(item.advice.action)}"
+        for item in remedies(report.advice)
     ]
     return "### What to try\n\n" + "\n".join(items)
 

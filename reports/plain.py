@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+_FIGURE = re.compile(r"(?<=\d) (?=%|(?:ms|s|points|tokens|GPU)\b)")
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 DIRECTION_MARKS = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that turn the direction of what follows, and so can make one text look like another."""
@@ -13,6 +16,11 @@ def one_line(text: str) -> str:
     """The text on one line, without anything that moves a cursor, changes colours or turns the direction."""
     joined = " ".join(text.split())
     return "".join(REPLACEMENT if _acts(character) else character for character in joined)
+
+
+def unbroken(text: str) -> str:
+    """The text with figures and their units held together by spaces at which no line breaks."""
+    return _FIGURE.sub(NO_BREAK, text)
 
 
 def width(text: str) -> int:

@@ -20,10 +20,8 @@ from .format import (
     tolerance,
     verdict_label,
 )
+from .groups import URGENCY, by_urgency
 from .model import Change, DeploymentFacts, Effect, Evidence, GateResult, ReconciliationRow, Report, SplitRow
-
-URGENCY = ("fail", "warn", "inconclusive", "not_comparable", "no_data", "acknowledged", "pass")
-"""Verdicts in the order in which they are shown: what needs a look comes first."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +53,6 @@ class Table:
 
     def __bool__(self) -> bool:
         return bool(self.rows)
-
-
-def by_urgency(gates: Iterable[GateResult]) -> list[GateResult]:
-    """Gates, what needs a look first, otherwise as they come."""
-    return sorted(gates, key=lambda gate: URGENCY.index(gate.verdict))
 
 
 def gate_table(gates: Sequence[GateResult]) -> Table:

@@ -16,17 +16,20 @@ from .format import (
     interval,
     listed,
     number,
+    place,
+    plural,
     tolerance,
     verdict_counts,
     verdict_label,
 )
+from .groups import needs_a_look, remedies, results
 from .model import GATE_NAMES, BandFigures, GateResult, Report, Side
-from .plain import cut, one_line, padded, width
-from .tables import by_urgency
+from .plain import NO_BREAK, cut, one_line, padded, unbroken, width
 
 COLUMNS = 80
 MOST_GATES = 12
-"""Gates that are told one by one; the others are counted."""
+"""Measures that are told one by one; the others are counted."""
+MOST_REMEDIES = 5
 COLOURS = {
     "fail": "31",
     "warn": "33",
@@ -64,7 +67,7 @@ def render(report: Report, *, colour: bool = False) -> str:
         _wrapped(report.notes, "- ", "  "),
     ]
     text = "\n\n".join("\n".join(block) for block in blocks if block)
-    return text.replace("−", "-").replace("–", "-").replace("→", "->") + "\n"
+    return text.replace(NO_BREAK, " ").replace("−", "-").replace("–", "-").replace("→", "->") + "\n"
 
 
 class _Paint:
@@ -104,20 +107,18 @@ def _gate_counts(report: Report, painted: _Paint) -> list[str]:
 
 
 def _gates(report: Report, painted: _Paint) -> list[str]:
-    shown = [gate for gate in by_urgency(report.gates) if _told(gate)]
+    shown = results(gate for gate in report.gates if needs_a_look(gate))
     lines: list[str] = []
-    for gate in shown[:MOST_GATES]:
+    for group in shown[:MOST_GATES]:
+        gate = group.first
         word = f"{verdict_label(gate.verdict):<14}"
         title = padded(one_line(gate_title(gate)), 30)
         lines.append(f"{painted.verdict(gate.verdict, word)} {title} {cut(_figures(gate), COLUMNS - 46)}".rstrip())
-        lines += _wrapped([gate.reason], "  ", "  ")
+        also = listed([f"{place(other.stratum)} {change(other)}".rstrip() for other in group.others], most=12)
+        lines += _wrapped([gate.reason + (f" Also {also}." if also else "")], "  ", "  ")
     if len(shown) > MOST_GATES:
-        lines.append(f"and {len(shown) - MOST_GATES} more, see the report")
+        lines.append(f"and {plural(len(shown) - MOST_GATES, 'more measure')}, see the report")
     return lines
-
-
-def _told(gate: GateResult) -> bool:
-    return gate.verdict in {"fail", "warn", "inconclusive"} or (gate.required and gate.verdict != "pass")
 
 
 def _figures(gate: GateResult) -> str:
@@ -131,12 +132,10 @@ def _figures(gate: GateResult) -> str:
 
 
 def _advice(report: Report) -> list[str]:
-    if not report.advice:
-        return []
     lines = ["What to try"]
-    for advice in report.advice:
-        lines += _wrapped([f"{advice.finding} {advice.action}"], "- ", "  ")
-    return lines
+    for remedy in remedies(report.advice)[:MOST_REMEDIES]:
+        lines += _wrapped([f"{remedy.advice.finding} {remedy.advice.action}"], "- ", "  ")
+    return lines if len(lines) > 1 else []
 
 
 def _boundary(report: Report) -> list[str]:
@@ -163,6 +162,10 @@ def _wrapped(sentences: Iterable[str] | Sequence[str], first: str, others: str) 
     lines: list[str] = []
     for sentence in sentences:
         lines += textwrap.wrap(
-            one_line(sentence), COLUMNS, initial_indent=first, subsequent_indent=others, break_on_hyphens=False
+            unbroken(one_line(sentence)),
+            COLUMNS,
+            initial_indent=first,
+            subsequent_indent=others,
+            break_on_hyphens=False,
         )
     return lines

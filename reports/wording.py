@@ -89,11 +89,13 @@ def benefit(report: Report) -> str | None:
         return None
     pays = [band for band in single if band.speedup_interval and band.speedup_interval[0] > 1]
     costs = [band for band in single if band.speedup_interval and band.speedup_interval[1] < 1]
-    rest = [band for band in single if band not in pays and band not in costs]
+    rest = [band for band in single if band.speedup_interval and band not in pays and band not in costs]
+    bare = [band for band in single if not band.speedup_interval]
     parts = [f"pays at {_speedups(pays)}"] if pays else []
     parts += [f"costs at {_speedups(costs)}"] if costs else []
     parts += [f"is undecided at {_speedups(rest)}"] if rest else []
     who = "Speculation" if side == "candidate" else "The baseline's speculation"
+    parts += [f"has a speedup without interval at {_speedups(bare)}"] if bare else []
     sentence = f"{who} {listed(parts)}"
     hopeless = [band.load_band for band in single if band.beyond_reach]
     if hopeless:

@@ -6,26 +6,25 @@ from typing import Any
 
 import altair as alt
 
-from ..format import gate_title, verdict_label
+from ..format import gate_title, percent, verdict_label
+from ..groups import by_urgency
 from ..model import VERDICTS, Report
 from .chart import Rows, label
 from .palette import INK, MUTED, VERDICT_COLOURS, VERDICT_SHAPES
 from .parts import ROWS, alone, finish, holds, in_order, tips
 
-MOST = 30
+MOST = 20
 """Gates drawn, the failing ones first; the table has them all."""
 FARTHEST = 100.0
 """Changes beyond this (%) are drawn at the edge: one wild figure must not flatten the others."""
 ROW_HEIGHT = 38
-URGENCY = ("fail", "warn", "inconclusive", "acknowledged", "pass", "not_comparable", "no_data")
 
 
 def change_rows(report: Report) -> list[dict[str, Any]]:
     """The gates that have a relative change, failing ones first, in percent."""
     judged = [gate for gate in report.gates if gate.kind == "relative" and gate.change is not None]
-    judged.sort(key=lambda gate: URGENCY.index(gate.verdict))
     rows = []
-    for gate in judged[:MOST]:
+    for gate in by_urgency(judged)[:MOST]:
         lower, upper = gate.interval or (None, None)
         rows.append(
             {
@@ -40,6 +39,7 @@ def change_rows(report: Report) -> list[dict[str, Any]]:
                 "shown_lower": _clamped(lower),
                 "shown_upper": _clamped(upper) if upper is not None or lower is None else FARTHEST,
                 "shown_tolerance": _clamped(gate.tolerance),
+                "beyond": percent(gate.change, signed=True) if abs(gate.change or 0) > FARTHEST / 100 else "",
                 "unit": gate.unit,
                 "n_baseline": gate.n_baseline,
                 "n_candidate": gate.n_candidate,
@@ -91,9 +91,10 @@ def changes(rows: Rows) -> alt.LayerChart:
             ("unit:N", "unit", None),
         ),
     )
+    beyond = base.mark_text(align="right", dx=-10).encode(x=alt.X("shown:Q"), text="beyond:N")
     zero = alone().mark_rule(color=MUTED, strokeDash=[2, 2]).encode(x=alt.datum(0))
     layers = [layer for layer, field in ((allowed, "tolerance"), (spans, "lower")) if holds(rows, field)]
-    return finish(rows, zero, *layers, points, names_of_gates, height=ROW_HEIGHT * len(order))
+    return finish(rows, zero, *layers, points, beyond, names_of_gates, height=ROW_HEIGHT * len(order))
 
 
 def _percent(share: float | None) -> float | None:

@@ -15,6 +15,24 @@ from .palette import ACCEPTANCE, MEMORY, MUTED
 from .parts import ROWS, Side, finish, tips
 
 RESTART = "restart"
+TIME_FORMAT = {
+    "year": "%Y",
+    "month": "%b %Y",
+    "week": "%b %d",
+    "date": "%b %d",
+    "hours": "%H:%M",
+    "minutes": "%H:%M",
+    "seconds": "%H:%M:%S",
+}
+"""How the axis writes an instant, by what it is a whole one of."""
+
+
+AXES = {
+    ".3f": alt.Axis(format=".2f"),
+    ".1%": alt.Axis(format=".0%"),
+    ",d": alt.Axis(format=",d", tickMinStep=1),
+}
+"""Axis of figures, by the format in which they are told one by one."""
 
 
 def point_rows(field: str) -> Callable[[Report], Rows]:
@@ -101,13 +119,13 @@ def preemptions(rows: Rows) -> alt.LayerChart:
 
 def _course(rows: Rows, field: str, title: str, colour: str, form: str, *, from_zero: bool) -> tuple[alt.Chart, ...]:
     side = Side(rows, colour)
-    axis = alt.Axis(format="%") if form.endswith("%") else alt.Axis(tickMinStep=1) if form == ",d" else alt.Axis()
+    time = alt.Axis(grid=False, tickCount=5, format=TIME_FORMAT)
     base = (
         alt.Chart(ROWS)
         .transform_filter(f"isValid(datum.{field})")
         .encode(
-            x=alt.X("start:T", title="Time (UTC)", scale=alt.Scale(type="utc"), axis=alt.Axis(grid=False, tickCount=5)),
-            y=alt.Y(f"{field}:Q", title=title, scale=alt.Scale(zero=from_zero), axis=axis),
+            x=alt.X("start:T", title="Time (UTC)", scale=alt.Scale(type="utc"), axis=time),
+            y=alt.Y(f"{field}:Q", title=title, scale=alt.Scale(zero=from_zero), axis=AXES[form]),
         )
     )
     lines = base.mark_line(strokeWidth=1.5, opacity=0.8).encode(**side.lines(), detail="segment:N")

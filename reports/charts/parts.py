@@ -90,7 +90,7 @@ def bands(rows: Rows) -> alt.X:
 
 def beside(rows: Rows) -> alt.XOffset:
     """Places the two sides of one band next to each other."""
-    return alt.XOffset("side:N", sort=sides(rows), scale=alt.Scale(paddingInner=0.2, paddingOuter=0.3))
+    return alt.XOffset("side:N", sort=sides(rows), scale=alt.Scale(paddingOuter=0.3))
 
 
 def sides(rows: Rows) -> list[str]:
