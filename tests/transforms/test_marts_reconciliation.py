@@ -98,6 +98,16 @@ def test_returns_after_a_resume_are_explained_by_preemptions() -> None:
     assert only(row, "verdict", "detail") == ("ok", "52 returns after a resume from preemption carried no draft.")
 
 
+def test_rounds_of_requests_that_were_cut_off_return_nothing() -> None:
+    rows = house(step_rounds=402, succeeded=9)
+    row = rows.one("reconciliation", check_name="rounds_within_steps")
+    assert only(row, "verdict", "detail") == (
+        "ok",
+        "2 rounds of requests that were cut off or still run returned nothing.",
+    )
+    assert "rounds_within_steps" in fails(house(step_rounds=403, succeeded=9))
+
+
 def test_steps_without_a_draft_are_a_finding() -> None:
     row = house(steps=800, step_tokens=1_395).one("reconciliation", check_name="rounds_within_steps")
     assert only(row, "verdict", "detail") == ("ok", "400 of 800 steps carried no draft: coverage is 0.500.")
@@ -240,7 +250,8 @@ def client(request_id: str, **given: Any) -> dict[str, Any]:
 
 
 def test_a_tool_s_own_totals_agree_with_its_requests() -> None:
-    rows = House().put("run_totals", run(rounds=20)).put("requests", client("a"), client("b"))
+    cut_off = client("c", status="aborted", output_tokens=7)
+    rows = House().put("run_totals", run(rounds=20)).put("requests", client("a"), client("b"), cut_off)
     assert verdicts(rows) == {
         "run_requests_agree": "ok",
         "run_output_tokens_agree": "ok",
