@@ -170,9 +170,8 @@ def _facts(records: list[Mapping[str, Any]], date: dt.date) -> list[Any]:
     """Every plain column as the latest start up to the date said it, else as the first one after it did."""
     starts = sorted((record for record in records if record.get("started_at")), key=lambda record: record["started_at"])
     before = [record for record in starts if record["started_at"].date() <= date]
-    after = [record for record in starts if record["started_at"].date() > date]
-    order = [*reversed(before), *after, *(record for record in records if not record.get("started_at"))]
-    return [next((r[column.name] for r in order if r.get(column.name) is not None), None) for column in PLAIN]
+    in_force = before[-1] if before else starts[0] if starts else {}
+    return [in_force.get(column.name) for column in PLAIN]
 
 
 def _short(where: str) -> str:

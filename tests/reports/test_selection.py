@@ -23,7 +23,7 @@ def selector() -> Selector:
         nights,
         [
             record("a", started_at=dt.datetime(2026, 9, 14, 1), draft_limit=3, model="m"),
-            record("a", started_at=dt.datetime(2026, 9, 15, 1), draft_limit=5),
+            record("a", started_at=dt.datetime(2026, 9, 15, 1), draft_limit=5, quantization="fp8"),
             record("a", labels={"quant": "fp8", "gpus": "1"}, labelled_at=dt.datetime(2026, 9, 14)),
             record("a", labels={"gpus": "2"}, labelled_at=dt.datetime(2026, 9, 16)),
             record("b", labels={"quant": "none", "Model": "other"}, labelled_at=dt.datetime(2026, 9, 16)),
@@ -40,7 +40,8 @@ def selector() -> Selector:
         ("gpus = '2'", [(MONDAY, "a"), (TUESDAY, "a")]),
         ("draft_limit = 3", [(MONDAY, "a")]),
         ("draft_limit = 5", [(TUESDAY, "a")]),
-        ("model = 'm'", [(MONDAY, "a"), (TUESDAY, "a")]),
+        ("model = 'm'", [(MONDAY, "a")]),
+        ("quantization IS NULL AND draft_limit IS NOT NULL", [(MONDAY, "a")]),
         ("labels['Model'] = 'other'", [(TUESDAY, "b")]),
         ("labels['nothing'] = 'x'", []),
         ("deployment = 'b' -- a comment", [(TUESDAY, "b")]),
