@@ -30,11 +30,13 @@ class Overlong:
     terminated: bool
 
 
-def blocks(stream: BinaryIO, offset: int) -> Iterator[Block | Overlong]:
-    """The stream from its current place, which is byte ``offset`` of the input, as blocks of whole lines."""
+def blocks(stream: BinaryIO, offset: int, begun: bytes = b"") -> Iterator[Block | Overlong]:
+    """The stream from byte ``offset`` of the input on as blocks of whole lines; ``begun`` was read of it already."""
+    following = begun or stream.read(BLOCK_BYTES)
     rest = b""
-    while chunk := stream.read(BLOCK_BYTES):
-        data = rest + chunk if rest else chunk
+    while following:
+        data = rest + following if rest else following
+        following = b""
         end = data.rfind(b"\n") + 1
         if end:
             yield Block(offset, data[:end])
@@ -42,14 +44,20 @@ def blocks(stream: BinaryIO, offset: int) -> Iterator[Block | Overlong]:
         else:
             rest = data
         if len(rest) > MAX_LINE_BYTES:
-            head, size = rest[:_HEAD_BYTES], len(rest)
-            rest, found = b"", False
-            while not found and (chunk := stream.read(BLOCK_BYTES)):
-                end = chunk.find(b"\n") + 1
-                found = end > 0
-                size += end or len(chunk)
-                rest = chunk[end:] if found else b""
-            yield Overlong(offset, size, head, terminated=found)
-            offset += size
+            overlong, following = _pass_over(offset, rest, stream)
+            yield overlong
+            offset, rest = offset + overlong.size, b""
+        following = following or stream.read(BLOCK_BYTES)
     if rest:
         yield Block(offset, rest, terminated=False)
+
+
+def _pass_over(offset: int, begun: bytes, stream: BinaryIO) -> tuple[Overlong, bytes]:
+    """The line that began so, and what was read behind its end."""
+    size = len(begun)
+    while chunk := stream.read(BLOCK_BYTES):
+        end = chunk.find(b"\n") + 1
+        if end:
+            return Overlong(offset, size + end, begun[:_HEAD_BYTES], terminated=True), chunk[end:]
+        size += len(chunk)
+    return Overlong(offset, size, begun[:_HEAD_BYTES], terminated=False), b""

@@ -14,8 +14,8 @@ _BODY_MARKS = {"usage", "choices", "metrics", "error", "object"}
 _LONGEST_SHOWN = 160
 
 
-def repaired(line: bytes) -> list[bytes] | str:
-    """The records of a line as plain JSON, none for what is no record; or why it cannot be read, in one sentence.
+def repaired(line: bytes) -> list[dict[str, Any]] | str:
+    """The records of a line, none for what is no record; or why it cannot be read, in one sentence.
 
     Understood are invalid UTF-8, NaN, raw control characters, a stream's ``data:`` in front, arrays of records, bodies
     under other names and bodies that are JSON in a string.
@@ -35,7 +35,12 @@ def repaired(line: bytes) -> list[bytes] | str:
     plain = [_plain(record) for record in records if isinstance(record, dict)]
     if len(plain) < len(records) or not records:
         return "This is JSON but no object: a record is an object with a response, its usage or its error."
-    return [json.dumps(record).encode() for record in plain]
+    return plain
+
+
+def as_line(record: dict[str, Any]) -> bytes:
+    """A record as one line of plain JSON."""
+    return json.dumps(record, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def documents(text: str) -> Iterator[tuple[int, str | None, dict[str, Any] | None]]:

@@ -1,119 +1,210 @@
 """Reads logged responses of an OpenAI-style server: one JSON object a line, bare or in an envelope.
 
 Algorithm: blocks of whole lines go to DuckDB's JSON reader, which knows where to look from a sample of each block. Rows
-in which a fact is missing are read again, from every place where a fact can stand; lines that are no JSON then are
-repaired one by one or refused. Blocks are read by several threads and handed on in order.
+in which a fact is missing are read again, one by one and wherever a fact can stand; what is no JSON then is refused.
+Blocks are read by several threads and handed on in order.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
-import os
-import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
-from .lines import MAX_LINE_BYTES, Block, Overlong, blocks
-from .reader import InputContext, Progress, Sink
+from .lines import BLOCK_BYTES, MAX_LINE_BYTES, Block, Overlong, blocks
+from .reader import BatchOfOne, BatchSink, Input, InputContext, Progress, Sink
 from .response_fields import Shape, shape_of
-from .response_query import MACROS, query_file, query_lines
-from .response_repair import documents, redacted, repaired
+from .response_json import decode_file, decode_lines
+from .response_repair import as_line, documents, redacted, repaired
+from .response_rows import rows_of
 from .text_hashes import text_hashes
-
-if TYPE_CHECKING:
-    import duckdb
 
 THREADS = 2
 SAMPLE = 100
 """Lines of a block by which the places of its facts are told."""
 DOCUMENT_BYTES = 256 << 20
 """Longest input that is read although it is not one object a line."""
-_SMALLEST_OBJECT = 1 << 20
+
+_BEGINNING = 4_096
 
 _CUT = "The last line is cut: its end never came."
-_OVERLONG = f"The line is longer than {MAX_LINE_BYTES >> 20} MiB: log the response without its text."
+_OVERLONG = (
+    f"The line is longer than {MAX_LINE_BYTES >> 20} MiB, or the document than {DOCUMENT_BYTES >> 20} MiB: "
+    "log responses one a line, without their text."
+)
 _NOTHING = "This is JSON but no response: it has no usage, metrics, status, error or finish reason."
 _NEGATIVE = "A count is negative: whatever wrote this record is wrong."
-_HELPERS = ("_times", "_in_seconds", "_differ", "known", "nothing", "negative", "disagrees", "elsewhere", "doubtful")
+_FAULTS = ("nothing", "elsewhere", "negative", "disagrees", "doubtful", "known")
+
+
+@dataclass(frozen=True)
+class _Document:
+    """An input that is one array, or objects over several lines."""
+
+    data: bytes
 
 
 @dataclass
 class _Lines:
-    """Lines of the input and the byte where each begins."""
+    """Lines that are read together: each with its input and the byte where it begins."""
 
-    texts: list[bytes]
-    offsets: list[int]
+    texts: list[bytes] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    cut: set[int] = field(default_factory=set)
+    """Which of them have no end."""
+    records: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """What was read of those that are not plain JSON lines."""
+    data: list[bytes] = field(default_factory=list)
+    """The same lines as blocks."""
+    size: int = 0
+
+    def add(self, position: int, block: Block) -> None:
+        """Take the lines of a block that are not blank."""
+        newlines = np.flatnonzero(np.frombuffer(block.data, np.uint8) == 10)
+        starts = np.concatenate([[0], newlines + 1]).tolist()
+        for start, end in zip(starts, [*newlines.tolist(), len(block.data)], strict=True):
+            line = block.data[start:end]
+            if line and not line.isspace():
+                self.texts.append(line)
+                self.offsets.append(block.offset + start)
+        self.inputs += [position] * (len(self.texts) - len(self.inputs))
+        if not block.terminated:
+            self.cut.add(len(self.texts) - 1)
+        self.data.append(block.data if block.terminated else block.data + b"\n")
+        self.size += len(block.data)
 
 
 @dataclass
 class _Read:
-    """What became of a block."""
+    """What became of lines."""
 
     rows: pl.DataFrame
-    records: int
-    rejects: list[tuple[int, str, bytes]] = field(default_factory=list)
+    rejects: list[tuple[int, str]]
+    """Number of the line, and why it was refused."""
+    lines: _Lines
     disagreeing: int = 0
     elsewhere: int = 0
 
 
 def read(stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
+    """Read logged responses into ``requests``; see ``read_many``."""
+    (progress,) = read_many([Input(stream, context)], BatchOfOne(sink))
+    return progress
+
+
+def read_many(inputs: Iterable[Input], sink: BatchSink) -> list[Progress]:
     """Read logged responses into ``requests``.
 
-    An unterminated last line is read if it is whole, waits while the input may grow, and is refused otherwise.
+    An unterminated last line is read if it is whole, waits while its input may grow, and is refused otherwise.
     """
-    offset, disagreeing, elsewhere = context.offset, 0, 0
-    shapes = _Shapes()
-    with ThreadPoolExecutor(THREADS) as pool:
-        running: deque[Future[_Read]] = deque()
-
-        def hand_on(at_most: int) -> None:
-            nonlocal disagreeing, elsewhere
-            while len(running) > at_most:
-                found = running.popleft().result()
-                disagreeing += found.disagreeing
-                elsewhere += found.elsewhere
-                sink.rows("requests", found.rows, found.records)
-                for start, reason, line in found.rejects:
-                    sink.reject(start, reason, redacted(line))
-
-        for block in _whole(stream, context):
-            if isinstance(block, Overlong):
-                hand_on(0)
-                sink.reject(block.offset, _OVERLONG, redacted(block.head))
-                offset = block.offset + block.size
-                continue
-            offset = block.offset + len(block.data)
-            running.append(pool.submit(_read_block, block, context, shapes))
-            hand_on(THREADS)
-        hand_on(0)
-    if disagreeing:
-        sink.note(
-            f"In {disagreeing:,} responses generation_time_ms and mean_itl_ms contradict each other; "
-            "decode_ms is generation_time_ms."
-        )
-    if elsewhere:
-        sink.note(f"{elsewhere:,} calls of other endpoints, such as health checks, are no requests and were left out.")
-    return Progress(offset)
+    with _Readers(sink) as readers:
+        ends = []
+        for position, one in enumerate(inputs):
+            readers.context = one.context
+            ends.append(_take(position, one, readers))
+    return [Progress(end) for end in ends]
 
 
-def _whole(stream: BinaryIO, context: InputContext) -> Iterator[Block | Overlong]:
-    """The blocks of the stream that are to be read: without a last line that waits, and with other JSON made lines."""
-    first = True
-    for block in blocks(stream, context.offset):
-        if first and isinstance(block, Block) and context.offset == 0 and _is_document(block):
-            data = block.data + stream.read(DOCUMENT_BYTES)
-            yield Block(0, data, terminated=False)
+def _take(position: int, one: Input, readers: _Readers) -> int:
+    """Hand the blocks of an input to the readers; returns where it ended."""
+    end = one.context.offset
+    for block in _whole(one.stream, one.context):
+        if isinstance(block, Overlong):
+            readers.sink.reject(position, block.offset, _OVERLONG, redacted(block.head))
+            end = block.offset + block.size
+        else:
+            readers.take(position, block)
+            end = (block.offset if isinstance(block, Block) else 0) + len(block.data)
+    return end
+
+
+class _Readers:
+    """Threads that read blocks, and what they found, handed to the sink in order."""
+
+    def __init__(self, sink: BatchSink) -> None:
+        self.sink = sink
+        self.context: InputContext | None = None
+        self._pool = ThreadPoolExecutor(THREADS)
+        self._running: deque[Future[_Read]] = deque()
+        self._lines = _Lines()
+        self._shapes = _Shapes()
+        self._disagreeing = self._elsewhere = 0
+
+    def __enter__(self) -> _Readers:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self._start(_Lines())
+                self._hand_on(0)
+                self._tell()
+        finally:
+            self._pool.shutdown(cancel_futures=True)
+
+    def take(self, position: int, block: Block | _Document) -> None:
+        """Read a block, together with others if it is small."""
+        if isinstance(block, _Document):
+            lines, refused = _from_documents(position, block.data)
+            for offset, reason, text in refused:
+                self.sink.reject(position, offset, reason, redacted(text))
+            self._submit(lines)
             return
-        first = False
+        self._lines.add(position, block)
+        if self._lines.size >= BLOCK_BYTES // 2:
+            self._start(_Lines())
+
+    def _start(self, following: _Lines) -> None:
+        lines, self._lines = self._lines, following
+        self._submit(lines)
+
+    def _submit(self, lines: _Lines) -> None:
+        if lines.texts:
+            hashed = self.context is not None and self.context.hash_text
+            self._running.append(self._pool.submit(_read_lines, lines, self._shapes, hashed=hashed))
+            self._hand_on(THREADS)
+
+    def _hand_on(self, at_most: int) -> None:
+        while len(self._running) > at_most:
+            found = self._running.popleft().result()
+            lines = found.lines
+            self._disagreeing += found.disagreeing
+            self._elsewhere += found.elsewhere
+            self.sink.rows("requests", found.rows)
+            for number, reason in found.rejects:
+                text = redacted(lines.texts[number])
+                self.sink.reject(lines.inputs[number], lines.offsets[number], reason, text)
+
+    def _tell(self) -> None:
+        if self._disagreeing:
+            self.sink.note(
+                f"In {self._disagreeing:,} responses generation_time_ms and mean_itl_ms contradict each other; "
+                "decode_ms is generation_time_ms."
+            )
+        if self._elsewhere:
+            self.sink.note(
+                f"{self._elsewhere:,} calls of other endpoints, such as health checks, are no requests and were left "
+                "out."
+            )
+
+
+def _whole(stream: BinaryIO, context: InputContext) -> Iterator[Block | _Document | Overlong]:
+    """The blocks of the stream that are to be read: without a last line that waits, and with other JSON made lines."""
+    begun = stream.read(_BEGINNING)
+    if context.offset == 0 and _is_document(begun):
+        yield _document(begun, stream)
+        return
+    for block in blocks(stream, context.offset, begun):
         if not block.terminated and not context.settled and not _is_complete(block):
             return
         yield block
@@ -128,43 +219,37 @@ def _is_complete(block: Block | Overlong) -> bool:
         return False
 
 
-def _is_document(block: Block) -> bool:
-    """Whether the input is one array, or an object over several lines."""
-    start = block.data[:4_096].removeprefix(b"\xef\xbb\xbf").split()
-    return bool(start) and (start[0][:1] == b"[" or (start[0] == b"{" and b"\n" in block.data.strip()))
+def _is_document(beginning: bytes) -> bool:
+    """Whether an input that begins so is one array, or an object over several lines."""
+    text = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return text.startswith(b"[") or (text.startswith(b"{") and text[1:].lstrip(b" \t\r").startswith(b"\n"))
 
 
-def _read_block(block: Block, context: InputContext, shapes: _Shapes) -> _Read:
-    if block.offset == 0 and not block.terminated and _is_document(block):
-        return _read_documents(block, context)
-    lines = _split(block)
-    if not lines.texts:
-        return _Read(pl.DataFrame(), 0)
-    shape = shapes.after(lines)
-    found = _from_file(block.data, lines, shape)
-    offsets = pl.Series("byte_offset", lines.offsets, pl.Int64)
-    found = found.with_columns(offsets, pl.int_range(found.height, dtype=pl.Int64).alias("_line"))
-    doubtful = found["_line"].filter(found["doubtful"] | found["nothing"]).to_list()
-    rejects: list[tuple[int, str, bytes]] = []
-    if doubtful:
-        again = _read_again(lines, doubtful, rejects, cut=not block.terminated)
-        plain = found.filter(~(pl.col("doubtful") | pl.col("nothing")))
-        found = pl.concat([plain, again], how="vertical_relaxed").sort("_line", maintain_order=True)
-    return _finish(found, lines, context, rejects)
+def _document(begun: bytes, stream: BinaryIO) -> _Document | Overlong:
+    data = begun + stream.read(DOCUMENT_BYTES)
+    size = len(data)
+    while chunk := stream.read(BLOCK_BYTES):
+        size += len(chunk)
+    return _Document(data) if size == len(data) else Overlong(0, size, begun, terminated=False)
 
 
-def _split(block: Block) -> _Lines:
-    """The lines of a block that are not blank."""
-    newlines = np.flatnonzero(np.frombuffer(block.data, np.uint8) == 10)
-    starts = np.concatenate([[0], newlines + 1]).tolist()
-    ends = [*newlines.tolist(), len(block.data)]
-    texts, offsets = [], []
-    for start, end in zip(starts, ends, strict=True):
-        line = block.data[start:end]
-        if line and not line.isspace():
-            texts.append(line)
-            offsets.append(block.offset + start)
-    return _Lines(texts, offsets)
+def _from_documents(position: int, data: bytes) -> tuple[_Lines, list[tuple[int, str, bytes]]]:
+    """The records of one array, or of objects that span lines, as lines; and what could not be read."""
+    text = data.decode("utf-8", "replace")
+    lines, refused = _Lines(), list[tuple[int, str, bytes]]()
+    place = offset = 0
+    for start, reason, record in documents(text):
+        offset += len(text[place:start].encode())
+        place = start
+        if record is None:
+            refused.append((offset, reason or "", text[start : start + 500].encode()))
+            continue
+        line = as_line(record)
+        lines.texts.append(line)
+        lines.inputs.append(position)
+        lines.offsets.append(offset)
+        lines.data.append(line + b"\n")
+    return lines, refused
 
 
 class _Shapes:
@@ -176,9 +261,8 @@ class _Shapes:
 
     def after(self, lines: _Lines) -> Shape:
         """The shape once a sample of these lines is taken into account."""
-        step = max(1, len(lines.texts) // SAMPLE)
         records = []
-        for line in lines.texts[::step]:
+        for line in lines.texts[:: max(1, len(lines.texts) // SAMPLE)]:
             with contextlib.suppress(ValueError, RecursionError):
                 records.append(json.loads(line))
         sampled = shape_of(records)
@@ -187,149 +271,93 @@ class _Shapes:
             return self._shape
 
 
-def _from_file(data: bytes, lines: _Lines, shape: Shape) -> pl.DataFrame:
-    longest = max(_SMALLEST_OBJECT, max(map(len, lines.texts)) + 2)
-    with _memory_file(data) as path, _connection() as connection:
-        found: pl.DataFrame = connection.sql(query_file(shape, path, longest)).pl()
-    if found.height == len(lines.texts):
-        return found
-    # The JSON reader counts lines in another way, for example where bytes are zero: leave it no choice.
-    return _from_lines(lines.texts, shape)
+def _read_lines(lines: _Lines, shapes: _Shapes, *, hashed: bool) -> _Read:
+    rejects: list[tuple[int, str]] = []
+    shape = shapes.after(lines)
+    decoded = decode_file(b"".join(lines.data), max(map(len, lines.texts)), shape)
+    if decoded.height != len(lines.texts):
+        # The JSON reader counts lines in another way, for example where bytes are zero: leave it no choice.
+        decoded = decode_lines(lines.texts, shape).drop("known")
+    found = rows_of(decoded).with_columns(pl.int_range(decoded.height, dtype=pl.Int64).alias("_line"))
+    unclear = found["doubtful"] | found["nothing"]
+    if unclear.any():
+        again = _read_again(lines, found["_line"].filter(unclear).to_list(), rejects)
+        found = pl.concat([found.filter(~unclear), *again], how="vertical_relaxed").sort("_line", maintain_order=True)
+    return _finish(found, lines, rejects, hashed=hashed)
 
 
-def _from_lines(texts: list[bytes], shape: Shape) -> pl.DataFrame:
-    given = pa.array(texts, pa.large_binary())
-    lines = pa.table({"line": pa.LargeStringArray.from_buffers(len(given), *given.buffers()[1:])})
-    with _connection() as connection:
-        connection.register("lines", lines)
-        try:
-            found: pl.DataFrame = connection.sql(query_lines(shape)).pl()
-        finally:
-            connection.unregister("lines")
-        return found
-
-
-def _read_again(lines: _Lines, numbers: list[int], rejects: list[tuple[int, str, bytes]], *, cut: bool) -> pl.DataFrame:
-    """Rows of the lines with these numbers, looked for everywhere and repaired where needed."""
-    place = pl.Series("_line", numbers, pl.Int64)
-    offsets = pl.Series("byte_offset", [lines.offsets[number] for number in numbers], pl.Int64)
-    found = _from_lines([lines.texts[number] for number in numbers], Shape.everywhere()).with_columns(offsets, place)
-    unread = ~pl.col("known") | pl.col("nothing") | pl.col("doubtful")
-    parts = [found.filter(~unread)]
-    texts: list[bytes] = []
+def _read_again(lines: _Lines, numbers: list[int], rejects: list[tuple[int, str]]) -> list[pl.DataFrame]:
+    """Rows of the lines with these numbers, repaired where needed and looked for wherever a fact can stand."""
+    records: list[dict[str, Any]] = []
     places: list[int] = []
-    for number in found.filter(unread)["_line"].to_list():
+    for number in numbers:
         plain = repaired(lines.texts[number])
         if isinstance(plain, str):
-            last = cut and number == len(lines.texts) - 1
-            rejects.append((lines.offsets[number], _CUT if last else plain, lines.texts[number]))
-        else:
-            texts += plain
-            places += [number] * len(plain)
-    if texts:
-        offsets = pl.Series("byte_offset", [lines.offsets[number] for number in places], pl.Int64)
-        place = pl.Series("_line", places, pl.Int64)
-        parts.append(_from_lines(texts, Shape.everywhere()).with_columns(offsets, place))
-    return pl.concat(parts, how="vertical_relaxed")
+            rejects.append((number, _CUT if number in lines.cut else plain))
+            continue
+        records += plain
+        places += [number] * len(plain)
+        if plain:
+            lines.records[number] = plain[0]
+    if not records:
+        return []
+    decoded = decode_lines([as_line(record) for record in records], shape_of(records))
+    found = rows_of(decoded).with_columns(decoded["known"], pl.Series("_line", places, pl.Int64))
+    rejects += [(number, _NOTHING) for number in found["_line"].filter(~found["known"]).to_list()]
+    return [found.filter("known").drop("known")]
 
 
-def _read_documents(block: Block, context: InputContext) -> _Read:
-    """Rows of one array of records, or of records that span lines."""
-    text = block.data.decode("utf-8", "replace")
-    lines, rejects = _Lines([], []), list[tuple[int, str, bytes]]()
-    position = offset = 0
-    for start, reason, record in documents(text):
-        offset += len(text[position:start].encode())
-        position = start
-        if record is None:
-            rejects.append((offset, reason or "", text[start : start + 500].encode()))
-        else:
-            lines.texts.append(json.dumps(record).encode())
-            lines.offsets.append(offset)
-    if not lines.texts:
-        return _Read(pl.DataFrame(), 0, rejects)
-    found = _from_lines(lines.texts, Shape.everywhere())
-    numbers = pl.int_range(found.height, dtype=pl.Int64).alias("_line")
-    found = found.with_columns(pl.Series("byte_offset", lines.offsets, pl.Int64), numbers)
-    return _finish(found, lines, context, rejects)
-
-
-def _finish(found: pl.DataFrame, lines: _Lines, context: InputContext, rejects: list[tuple[int, str, bytes]]) -> _Read:
+def _finish(found: pl.DataFrame, lines: _Lines, rejects: list[tuple[int, str]], *, hashed: bool) -> _Read:
     """Rows of the table ``requests``, and a reject for each record that is none."""
-    elsewhere = found["elsewhere"]
-    found = found.filter(~elsewhere)
-    wrong = found.filter(~pl.col("known") | pl.col("nothing") | pl.col("negative"))
-    for line, negative in wrong.select("_line", "negative").iter_rows():
-        rejects.append((lines.offsets[line], _NEGATIVE if negative else _NOTHING, lines.texts[line]))
-    rows = found.filter(pl.col("known") & ~pl.col("nothing") & ~pl.col("negative"))
+    elsewhere = int(found["elsewhere"].sum())
+    found = found.filter(~found["elsewhere"])
+    wrong = found.filter(pl.col("nothing") | pl.col("negative"))
+    for number, negative in wrong.select("_line", "negative").iter_rows():
+        rejects.append((number, _NEGATIVE if negative else _NOTHING))
+    rows = found.filter(~(pl.col("nothing") | pl.col("negative")))
+    numbers = rows["_line"].to_list()
+    rows = rows.with_columns(
+        pl.Series("input", [lines.inputs[number] for number in numbers], pl.UInt32),
+        pl.Series("byte_offset", [lines.offsets[number] for number in numbers], pl.Int64),
+        _tags(rows),
+    )
+    if rows["request_id"].null_count():
+        own = [_own_id(lines.texts[number]) for number in numbers]
+        rows = rows.with_columns(pl.col("request_id").fill_null(pl.Series(own, dtype=pl.String)))
+    if hashed:
+        rows = rows.with_columns(_hashes(lines, numbers))
     disagreeing = int(rows["disagrees"].sum())
-    if context.hash_text:
-        rows = rows.with_columns(_hashes([lines.texts[line] for line in rows["_line"].to_list()]))
-    rows = _with_gaps(rows).drop(*_HELPERS, "_line").with_columns(format=pl.lit("responses"))
+    rows = rows.drop("_line", "labels", "response_id", *_FAULTS, strict=False)
     rejects.sort(key=lambda reject: reject[0])
-    return _Read(rows, rows.height, rejects, disagreeing, int(elsewhere.sum()))
+    return _Read(rows, rejects, lines, disagreeing, elsewhere)
 
 
-def _with_gaps(rows: pl.DataFrame) -> pl.DataFrame:
-    """Gaps between returns in ms, from the times of chunks or as given; none if any of them is impossible."""
-    times = pl.col("_times")
-    factor = pl.when("_in_seconds").then(1e3).otherwise(1.0)
-    gaps = pl.when("_differ").then(times.list.diff(null_behavior="drop")).otherwise(times) * factor
-    rows = rows.with_columns(gaps_ms=gaps)
-    possible = (pl.col("gaps_ms").list.min() >= 0) & pl.col("gaps_ms").list.sum().is_finite()
-    rows = rows.with_columns(gaps_ms=pl.when(possible).then("gaps_ms").cast(pl.List(pl.Float32)))
-    return rows.with_columns(gaps_from=pl.when(pl.col("gaps_ms").is_not_null()).then(pl.lit("client")))
+def _own_id(line: bytes) -> str:
+    """The id of a request that has none: equal lines have equal ids wherever they stand."""
+    return f"line-{hashlib.sha256(line.strip()).hexdigest()[:16]}"
 
 
-def _hashes(texts: list[bytes]) -> list[pl.Series]:
+def _tags(rows: pl.DataFrame) -> pl.Series:
+    """The labels, and the server's own id where the client has another; null where there are none."""
+    entries = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
+    labels = rows["labels"].cast(entries)
+    if rows["response_id"].null_count() < rows.height:
+        entry = pl.struct(key=pl.lit("response_id"), value="response_id")
+        with_id = pl.concat_list(entry.reshape((-1, 1)).arr.to_list(), pl.col("labels").fill_null([]))
+        chosen = pl.when(pl.col("response_id").is_not_null()).then(with_id).otherwise("labels")
+        labels = rows.select("response_id", labels).select(chosen.alias("labels"))["labels"]
+    given = pl.DataFrame({"tags": labels}).select(pl.when(pl.col("tags").list.len() > 0).then("tags"))
+    return given["tags"].cast(pl.Map(pl.String, pl.String))
+
+
+def _hashes(lines: _Lines, numbers: list[int]) -> list[pl.Series]:
     found = []
-    for line in texts:
-        plain = repaired(line)
-        found.append(text_hashes(json.loads(plain[0])) if isinstance(plain, list) and plain else text_hashes({}))
+    for number in numbers:
+        record = lines.records.get(number)
+        found.append(text_hashes(json.loads(lines.texts[number]) if record is None else record))
     return [
         pl.Series("prompt_hash", [one.prompt_hash for one in found], pl.String),
         pl.Series("output_hash", [one.output_hash for one in found], pl.String),
         pl.Series("output_prefix_hashes", [one.output_prefix_hashes for one in found], pl.List(pl.UInt64)),
         pl.Series("distinct_4gram_share", [one.distinct_4gram_share for one in found], pl.Float64),
     ]
-
-
-_idle: deque[duckdb.DuckDBPyConnection] = deque()
-"""Connections that no thread uses; they keep nothing between queries but the macros."""
-
-
-@contextlib.contextmanager
-def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    try:
-        connection = _idle.pop()
-    except IndexError:
-        connection = _connect()
-    yield connection
-    _idle.append(connection)
-
-
-def _connect() -> duckdb.DuckDBPyConnection:
-    import duckdb
-
-    connection = duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
-    for macro in MACROS:
-        connection.execute(f"CREATE MACRO {macro}")
-    return connection
-
-
-@contextlib.contextmanager
-def _memory_file(data: bytes) -> Iterator[str]:
-    """A path under which the bytes can be read; in memory where the system can do that."""
-    if hasattr(os, "memfd_create"):
-        file = os.memfd_create("specledger")
-        try:
-            with open(file, "wb", closefd=False) as writer:
-                writer.write(data)
-            yield f"/proc/self/fd/{file}"
-        finally:
-            os.close(file)
-    else:
-        with tempfile.NamedTemporaryFile(suffix=".jsonl") as copy:
-            copy.write(data)
-            copy.flush()
-            yield copy.name

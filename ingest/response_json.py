@@ -1,0 +1,153 @@
+"""Lines of JSON as flat columns, one for each place that a shape names; DuckDB does the decoding.
+
+A column has the path of its place as name. Places that hold a time or a status have two columns: the number, and under
+``path@`` or ``path~`` the timestamp or the word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+
+from .response_fields import LABELS, SHORT_TAGS, STATUSES, TIMES, Shape
+
+if TYPE_CHECKING:
+    import duckdb
+
+LONGEST_TAG = 200
+"""Characters of a tag's value; what is longer is text, not a label, and left out."""
+_TEXT_KEYS = ("prompt", "messages", "input", "output", "content", "text", "completion", "response", "query", "answer")
+_SMALLEST_OBJECT = 1 << 20
+"""What DuckDB's JSON reader is told to expect at least; it reads a file in parts of twice that size."""
+
+_MACROS = (
+    # A cast to TIMESTAMP would leave the offset of the text out of account.
+    "utc(x) AS make_timestamp(epoch_us(TRY_CAST(x AS TIMESTAMPTZ)))",
+    f"""short_tags(m) AS map_from_entries(list_filter(map_entries(m), lambda e:
+        e.value IS NOT NULL AND length(e.value) <= {LONGEST_TAG} AND length(e.key) <= 64
+        AND lower(e.key) NOT IN ({", ".join(repr(key) for key in _TEXT_KEYS)})))""",
+    """dense(h) AS list_transform(
+        range(0, 1 + list_max(list_transform(map_keys(h), lambda k: TRY_CAST(k AS INTEGER)))),
+        lambda i: coalesce(h[CAST(i AS VARCHAR)], 0))""",
+    """histogram(j) AS CASE
+        WHEN json_type(j) = 'ARRAY' THEN TRY_CAST(j AS BIGINT[])
+        WHEN json_type(j) = 'OBJECT' THEN dense(TRY_CAST(j AS MAP(VARCHAR, BIGINT))) END""",
+    """by_length(j) AS map_from_entries(list_transform(
+        list_filter(map_entries(TRY_CAST(j AS MAP(VARCHAR, JSON))), lambda e: TRY_CAST(e.key AS INTEGER) IS NOT NULL),
+        lambda e: {'key': TRY_CAST(e.key AS INTEGER), 'value': histogram(e.value)}))""",
+)
+
+
+def decode_file(data: bytes, longest: int, shape: Shape) -> pl.DataFrame:
+    """A row for each line of ``data`` that is not blank, in order; all null where the line is broken."""
+    size = max(_SMALLEST_OBJECT, longest + 2)
+    with _memory_file(data) as path, _connection() as connection:
+        source = (
+            f"read_json('{path}', format = 'newline_delimited', ignore_errors = true, "
+            f"maximum_object_size = {size}, columns = {shape.columns()}) AS r"
+        )
+        found: pl.DataFrame = connection.sql(f"SELECT {_columns(shape)} FROM {source}").pl()
+        return found
+
+
+def decode_lines(texts: list[bytes], shape: Shape) -> pl.DataFrame:
+    """A row for each text, and in ``known`` whether it is JSON."""
+    given = pa.array(texts, pa.large_binary())
+    lines = pa.table({"line": pa.LargeStringArray.from_buffers(len(given), *given.buffers()[1:])})
+    source = f"(SELECT TRY(from_json(line, '{shape.structure()}')) AS r FROM lines)"
+    with _connection() as connection:
+        connection.register("lines", lines)
+        try:
+            sql = f"SELECT r IS NOT NULL AS known, {_columns(shape)} FROM {source}"
+            found: pl.DataFrame = connection.sql(sql).pl()
+        finally:
+            connection.unregister("lines")
+    return found
+
+
+@lru_cache(maxsize=64)
+def _columns(shape: Shape) -> str:
+    columns = []
+    for place, kind in shape.types.items():
+        field = _field(place)
+        if place in LABELS:
+            columns += [f"{field}['{key}'] AS \"{place}:{key}\"" for key in ("task", "lora", "adapter")]
+        elif place.endswith("choices.finish_reason"):
+            choices = _field(place.removesuffix(".finish_reason"))
+            columns += [f'{choices}[1]."finish_reason" AS "{place}"', f'len({choices}) AS "{place}#"']
+        elif kind == "JSON":
+            columns.append(
+                f'{"by_length" if place.endswith("_by_draft_length") else "histogram"}({field}) AS "{place}"'
+            )
+        elif place in TIMES | STATUSES and kind == "VARCHAR":
+            columns.append(f'TRY_CAST({field} AS DOUBLE) AS "{place}"')
+            columns.append(f'utc({field}) AS "{place}@"' if place in TIMES else f'lower({field}) AS "{place}~"')
+        else:
+            columns.append(f'{field} AS "{place}"')
+    return ", ".join([*columns, f"{_tags(shape)} AS tags"])
+
+
+def _field(place: str) -> str:
+    return ".".join(["r", *(f'"{word}"' for word in place.split("."))])
+
+
+def _tags(shape: Shape) -> str:
+    """Labels of the record and short scalars of the envelope; the first of a name holds."""
+    parts = [f"coalesce({_field(name)}, MAP {{}})" for name in reversed(LABELS) if name in shape.types]
+    short = [name for name in SHORT_TAGS if name in shape.types]
+    if short:
+        entries = ", ".join(f"{{'key': '{name}', 'value': {_field(name)}}}" for name in short)
+        parts.insert(0, f"map_from_entries(list_filter([{entries}], lambda e: e.value IS NOT NULL))")
+    if not parts:
+        return "CAST(NULL AS MAP(VARCHAR, VARCHAR))"
+    return f"short_tags({parts[0] if len(parts) == 1 else 'map_concat(' + ', '.join(parts) + ')'})"
+
+
+_idle: deque[duckdb.DuckDBPyConnection] = deque()
+"""Connections that no thread uses; they keep nothing between queries but the macros."""
+
+
+@contextlib.contextmanager
+def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    try:
+        connection = _idle.pop()
+    except IndexError:
+        connection = _connect()
+    yield connection
+    _idle.append(connection)
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    connection = duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
+    connection.execute("SET TimeZone = 'UTC'")
+    for macro in _MACROS:
+        connection.execute(f"CREATE MACRO {macro}")
+    return connection
+
+
+@contextlib.contextmanager
+def _memory_file(data: bytes) -> Iterator[str]:
+    """A path under which the bytes can be read; in memory where the system can do that."""
+    if hasattr(os, "memfd_create"):
+        file = os.memfd_create("specledger")
+        try:
+            with open(file, "wb", closefd=False) as writer:
+                writer.write(data)
+            yield f"/proc/self/fd/{file}"
+        finally:
+            os.close(file)
+    else:
+        with tempfile.NamedTemporaryFile(suffix=".jsonl") as copy:
+            copy.write(data)
+            copy.flush()
+            yield copy.name
