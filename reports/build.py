@@ -64,8 +64,7 @@ class _Builder:
         self.warehouse = warehouse
         self.question = question
         self.now = now
-        self.connection = warehouse.connect()
-        self.selector = Selector.of(warehouse, self.connection)
+        self.selector = Selector.of(warehouse, warehouse.connect())
         self.reader = CellReader(warehouse)
         self.marts = MartReader(warehouse)
 
@@ -135,8 +134,8 @@ class _Builder:
             bands=tuple(band_figures(comparison, self.marts, origin)),
             quantiles=tuple(quantile_figures(comparison)),
             positions=tuple(positions),
-            timeline=timeline(self.connection, sides),
-            restarts=restarts(self.connection, sides),
+            timeline=timeline(self.warehouse, sides),
+            restarts=restarts(self.warehouse, sides),
         )
 
     def _judged(

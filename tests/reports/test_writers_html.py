@@ -12,7 +12,7 @@ import pytest
 from lxml import html as parser
 
 from specledger.reports import html
-from specledger.reports.model import Report, TimePoint
+from specledger.reports.model import Advice, Report, Stratum, TimePoint
 from tests.sample_reports import HOSTILE, band, example, gate, hostile, no_data, not_comparable, one_request, report
 
 REPORTS = {
@@ -125,6 +125,16 @@ def test_every_figure_can_be_looked_up() -> None:
     assert document.xpath("//figure[@id='figure-speedup']//a[@data-term='t0_ms']")
 
 
+def test_a_measure_has_one_card_with_all_its_loads() -> None:
+    page = tree(html.render(report(gate(), gate(load_band="1", change=0.3), gate("e2e_ms_p95"))))
+    cards = [" ".join(card.text_content().split()) for card in page.xpath("//section[@id='attention']//li")]
+    assert len(cards) == 2
+    assert "TPOT 10.00 ms → 12.00 ms +20.0 %" in cards[0]
+    assert "Also load 1 +30.0 %." in cards[0]
+
+
 def test_advice_is_given_once() -> None:
-    page = html.render(report(gate(advice=("Lower K.",)), gate(load_band="1", advice=("Lower K.", "Add memory."))))
-    assert [text.text for text in tree(page).xpath("//p[@class='try']")] == ["Lower K.", "Add memory."]
+    same = [Advice("round_time", "It rose.", "10 to 20 ms.", "Lower K.", Stratum(name)) for name in ("1", "2-4")]
+    page = tree(html.render(report(gate(advice=("Lower K.", "Add memory.")), advice=tuple(same))))
+    assert [text.text for text in page.xpath("//p[@class='try']")] == ["Add memory.", "Lower K."]
+    assert page.xpath("//span[text()='The same at load 2-4.']")

@@ -64,6 +64,10 @@ def test_a_very_long_report_stays_below_what_github_takes() -> None:
     assert len(markdown.render(many).encode()) < 64_000
 
 
+def test_figures_do_not_look_like_lists() -> None:
+    assert "\u200b" not in markdown.render(replace(example(), advice=()))
+
+
 def test_code_spans_hold_backticks_and_bars() -> None:
     page = html.fromstring(cmarkgfm.github_flavored_markdown_to_html(f"| a |\n| - |\n| {markdown.code('x`|``y')} |\n"))
     assert page.xpath("string(//td/code)") == "x`|``y"

@@ -49,10 +49,18 @@ def test_the_verdict_is_the_first_word() -> None:
     assert terminal.render(example()).startswith("FAIL  TPOT +10.0 % (allowed +5 %)")
 
 
-def test_a_failed_gate_is_told_with_its_figures_and_reason() -> None:
+def test_a_failed_measure_is_told_once_with_its_figures_its_reason_and_the_other_loads() -> None:
     lines = terminal.render(example()).splitlines()
-    position = lines.index("fail           TPOT, load 2-4                 +11.7 % (+9.1 to +14.4 %)")
-    assert lines[position + 1] == "  The whole interval lies beyond +5 %."
+    position = lines.index("fail           TPOT                           +10.0 % (+7.8 to +12.2 %)")
+    assert lines[position + 1 : position + 3] == [
+        "  The whole interval lies beyond +5 %; most of it is acceptance. Also load 2-4",
+        "  +11.7 % and load 5-8 +10.1 %.",
+    ]
+
+
+def test_no_line_ends_between_a_figure_and_its_unit() -> None:
+    for judged in ALL.values():
+        assert not [line for line in terminal.render(judged).splitlines() if line.lstrip().startswith(("%", "ms "))]
 
 
 def test_the_benefit_boundary_is_a_table_of_the_speculating_side() -> None:

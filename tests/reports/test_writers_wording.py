@@ -84,7 +84,7 @@ def test_speculation_pays_only_where_the_whole_interval_lies_above_one() -> None
 
 def test_without_an_interval_no_direction_is_claimed() -> None:
     sentence = wording.benefit(report(bands=(band("1", 3.0, None),)))
-    assert sentence == "Speculation is undecided at load 1 (3.00×)."
+    assert sentence == "Speculation has a speedup without interval at load 1 (3.00×)."
 
 
 def test_a_band_where_no_acceptance_could_pay_is_named() -> None:
