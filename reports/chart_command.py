@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ..schemas.config import load_settings
 from ..schemas.errors import UsageError
+from ..schemas.options import config_option, warehouse_option
+from ..schemas.warehouse import Warehouse
 from . import model
 from .charts import CHARTS
 
+HELP = "Draw one chart of a finished report, or of a comparison in the warehouse.\n\n\b\nCharts:\n" + "\n".join(
+    f"{name:<17}{described.title}" for name, described in CHARTS.items()
+)
 KINDS = (".png", ".svg", ".html", ".json")
 
 
-@click.command()
+@click.command(help=HELP)
 @click.argument("name", type=click.Choice(list(CHARTS)), metavar="NAME")
 @click.option(
     "--report",
     "source",
     type=click.Path(path_type=Path),
-    required=True,
     metavar="PATH",
     help="A report.json, or the folder that a report was written to.",
 )
+@click.option("--baseline", metavar="EXPR", help="Without a report: what is held against, as in `report`.")
+@click.option("--candidate", metavar="EXPR", help="Without a report: what is looked at, as in `report`.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -33,23 +41,35 @@ KINDS = (".png", ".svg", ".html", ".json")
     help="Picture (.png, .svg), page (.html) or Vega-Lite specification (.json).",
 )
 @click.option("--dark", is_flag=True, help="For a dark background.")
-def chart(name: str, source: Path, out: Path, dark: bool) -> None:
-    """Draw one chart of a report.
-
-    \b
-    Charts: {names}
-    """
+@config_option
+@warehouse_option
+def chart(
+    name: str,
+    source: Path | None,
+    baseline: str | None,
+    candidate: str | None,
+    out: Path,
+    dark: bool,
+    config: Path | None,
+    warehouse: str,
+) -> None:
+    """Write the chart and print where it is."""
     from . import html, pictures
     from .writers import publish
 
     kind = out.suffix.lower()
     if kind not in KINDS:
         raise UsageError(f"{out}: the name must end in one of {', '.join(KINDS)}.")
-    report = read_report(source)
+    if source is not None:
+        report = read_report(source)
+    elif baseline is not None and candidate is not None:
+        report = _compared(warehouse, baseline, candidate, config)
+    else:
+        raise UsageError("Give --report, or --baseline and --candidate.")
     chosen = CHARTS[name]
     rows = chosen.rows(report)
     if not rows:
-        raise UsageError(f"{source} has nothing to draw for {name}: {chosen.missing}")
+        raise UsageError(f"There is nothing to draw for {name}: {chosen.missing}")
     if kind == ".html":
         content = html.chart_page(chosen, rows, dark=dark).encode()
     else:
@@ -58,7 +78,11 @@ def chart(name: str, source: Path, out: Path, dark: bool) -> None:
     click.echo(str(out))
 
 
-chart.help = (chart.help or "").replace("{names}", ", ".join(CHARTS))
+def _compared(warehouse: str, baseline: str, candidate: str, config: Path | None) -> model.Report:
+    from .build import Question, build
+
+    question = Question(baseline, candidate, settings=load_settings(config))
+    return build(Warehouse(warehouse), question, dt.datetime.now(dt.UTC).replace(tzinfo=None))
 
 
 def _drawn(kind: str, spec: dict[str, Any]) -> bytes:

@@ -70,6 +70,8 @@ def test_a_chart_is_found_in_the_folder_of_a_report(cli: CommandLine, tmp_path: 
         (("speedup", "--report", str(EXAMPLE), "--out", "x.gif"), "must end in one of .png, .svg, .html, .json"),
         (("speedup", "--report", "missing", "--out", "x.png"), "Cannot read missing: No such file or directory"),
         (("speedup", "--report", __file__, "--out", "x.png"), "is not a report of this version"),
+        (("speedup", "--out", "x.png"), "Give --report, or --baseline and --candidate."),
+        (("speedup", "--baseline", "true", "--candidate", "true", "--out", "x.png"), "is empty: ingest something"),
     ],
 )
 def test_wrong_use_is_one_sentence(cli: CommandLine, arguments: tuple[str, ...], message: str) -> None:
