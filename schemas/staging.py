@@ -111,7 +111,7 @@ INTERVALS = Table(
 REQUESTS_BY_LOAD = Table(
     "requests_by_load",
     "staging",
-    "request, merged over the kinds of input that tell of it",
+    "request, with its load, its steps where they can be told, and the bands that strata ask for",
     (
         DATE,
         DEPLOYMENT,

@@ -10,6 +10,7 @@ import datetime as dt
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..schemas.config import Settings
@@ -22,27 +23,39 @@ if TYPE_CHECKING:
     import duckdb
 
 
+@dataclass(frozen=True)
+class _Record:
+    """One row of ``deployments``: its start, and hashes of what it says of drafting, of everything, and in labels."""
+
+    deployment: str
+    started_at: dt.datetime | None
+    drafting: str
+    everything: str
+    labels: str | None
+
+
 class StartRecords:
     """What start-up records and labels say of each deployment, reduced to hashes that change when it does."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._rows: dict[str, list[tuple[dt.datetime | None, str, str]]] = defaultdict(list)
-        for deployment, started_at, drafting, everything in connection.execute(_RECORDS).fetchall():
-            self._rows[deployment].append((started_at, drafting, everything))
+        self._records: dict[str, list[_Record]] = defaultdict(list)
+        for row in connection.execute(_RECORDS).fetchall():
+            self._records[row[0]].append(_Record(*row))
 
     def drafting(self, partition: Partition) -> str:
         """Of drafting, as known at the end of the date."""
-        return digest(sorted(drafting for started, drafting, _ in self._known(partition) if started))
+        return digest(sorted(record.drafting for record in self._started(partition)))
 
     def everything(self, partition: Partition) -> str:
-        """Of everything, as known at the end of the date; labels hold whenever they were given."""
-        return digest(sorted(everything for _, _, everything in self._known(partition)))
+        """Of everything, as known at the end of the date; labels hold for every date."""
+        labels = sorted({record.labels for record in self._records[partition.deployment] if record.labels})
+        return digest(labels, sorted(record.everything for record in self._started(partition)))
 
-    def _known(self, partition: Partition) -> Iterator[tuple[dt.datetime | None, str, str]]:
+    def _started(self, partition: Partition) -> Iterator[_Record]:
         end = dt.datetime.combine(partition.date, dt.time()) + dt.timedelta(1)
-        for row in self._rows[partition.deployment]:
-            if row[0] is None or row[0] < end:
-                yield row
+        for record in self._records[partition.deployment]:
+            if record.started_at is not None and record.started_at < end:
+                yield record
 
 
 _RECORDS = """
@@ -52,8 +65,9 @@ _RECORDS = """
         CAST(
             hash(instance, started_at, speculative, draft_method, draft_limit, draft_schedule, data_parallel) AS VARCHAR
         ),
-        CAST(hash(record) AS VARCHAR)
-    FROM (SELECT * EXCLUDE (date, source) FROM deployments) AS record
+        CAST(hash(*columns(* EXCLUDE (date, source, labels, labelled_at))) AS VARCHAR),
+        CASE WHEN cardinality(labels) > 0 THEN CAST(hash(labels) AS VARCHAR) END
+    FROM deployments
 """
 
 

@@ -52,13 +52,13 @@ def context_band_macro(settings: Settings) -> str:
 
 
 def qualified_macro(settings: Settings) -> str:
-    """``qualified(ttft_ns, decode_ns, decode_tokens, longest_pause_ns)``: whether a request met every goodput limit.
+    """``qualified(well, ttft_ns, decode_ns, decode_tokens, longest_pause_ns)``: whether a request met every limit.
 
-    Null without limits, and where a figure that a limit asks for is not known. Without tokens after the first there is
-    neither time per token nor pause.
+    ``well`` is whether it finished well, itself a condition. Null without limits, and where a figure that a limit asks
+    for is not known. Without tokens after the first there is neither time per token nor pause.
     """
     limits = settings.goodput
-    conditions = []
+    conditions = ["well"] if limits.given else []
     if limits.ttft_ms is not None:
         conditions.append(f"ttft_ns <= {_ns(limits.ttft_ms)}")
     if limits.tpot_ms is not None:
@@ -66,7 +66,7 @@ def qualified_macro(settings: Settings) -> str:
     if limits.longest_pause_ms is not None:
         conditions.append(f"(decode_tokens = 0 OR longest_pause_ns <= {_ns(limits.longest_pause_ms)})")
     body = " AND ".join(conditions) or "CAST(NULL AS BOOLEAN)"
-    return f"CREATE OR REPLACE MACRO qualified(ttft_ns, decode_ns, decode_tokens, longest_pause_ns) AS {body};"
+    return f"CREATE OR REPLACE MACRO qualified(well, ttft_ns, decode_ns, decode_tokens, longest_pause_ns) AS {body};"
 
 
 def _case(name: str, argument: str, branches: list[str], otherwise: str) -> str:

@@ -65,10 +65,7 @@ class Plan:
         """Remember that the marts of these dates are those of their cells."""
         for day in days:
             self._of(day).marts = self._marts(day)
-        self._save(day for day in days if self._of(day).cells)
-        for day in days:
-            if not self._of(day).cells:
-                self._state.forget(day)
+        self._save(days)
 
     def days_with_other_ledgers(self) -> list[dt.date]:
         """Dates whose ledger is not that of the marts within 30 days of it; only dates near those of this run."""
@@ -80,7 +77,10 @@ class Plan:
         """Remember that the ledgers of these dates are those of the marts around them."""
         for day in days:
             self._of(day).ledger = self._ledger(day)
-        self._save(days)
+        self._save(day for day in days if self._of(day).cells)
+        for day in days:
+            if not self._of(day).cells:
+                self._state.forget(day)
 
     def _marts(self, day: dt.date) -> str:
         return self._fingerprints.marts(day, self._of(day))

@@ -99,13 +99,14 @@ def test_output_bands_and_temperature_classes(sql: duckdb.DuckDBPyConnection) ->
 )
 def test_a_request_is_qualified_when_it_met_every_limit(limits: GoodputLimits, met: list[bool | None]) -> None:
     requests = [
-        "qualified(100000000, 40000000, 4, 20000000)",
-        "qualified(200000000, 0, 0, NULL)",
-        "qualified(NULL, 40000000, 4, NULL)",
+        "qualified(true, 100000000, 40000000, 4, 20000000)",
+        "qualified(true, 200000000, 0, 0, NULL)",
+        "qualified(true, NULL, 40000000, 4, NULL)",
     ]
     with duckdb.connect() as sql:
         create_macros(sql, Settings(DEFAULT_SETTINGS.load_bands, goodput=limits))
         assert [ask(sql, request) for request in requests] == met
+        assert ask(sql, "qualified(false, 1, 1, 1, 1)") is (False if limits.given else None)
 
 
 def test_zero_has_a_bucket_of_its_own_and_negative_values_none(sql: duckdb.DuckDBPyConnection) -> None:

@@ -268,24 +268,6 @@ def test_a_request_that_never_speculated_has_no_steps_among_others_that_did() ->
     assert steps(Raw().put("requests", drafted("r"), never)) == {"r": 4, "never": None}
 
 
-def test_kinds_of_input_that_tell_of_one_request_are_one_request() -> None:
-    response = drafted(
-        "r", gaps_ms=[1.0, 4.0], gaps_from="client", decode_ms=10_500.0, decode_from="client", task="chat"
-    )
-    span = request("r", 0, 10, format="otlp", decode_from="server", temperature=0.0, cached_tokens=64)
-    raw = Raw().put("requests", response, span, {**span, "request_id": "other"})
-    row = by_load(raw)["r"]
-    told = ("rounds", "decode_ns", "task", "temperature_class", "cached_tokens", "longest_pause_ns", "output_tokens")
-    assert values([row], *told) == [(4, 10_000_000_000, "chat", "greedy", 64, 4_000_000, 10)]
-    assert len(raw.rows("requests_by_load")) == 2
-
-
-def test_a_name_used_twice_in_one_kind_of_input_is_two_requests() -> None:
-    spans_too = [request("r", 0, 10, format="otlp"), request("r", 20, 30, format="otlp")]
-    raw = Raw().put("requests", drafted("r"), {**drafted("r"), "finished_at": at(30)}, *spans_too)
-    assert len(raw.rows("requests_by_load")) == 2
-
-
 def test_bands_and_times_of_a_request() -> None:
     row = by_load(Raw().put("requests", request("r", 0, 10, first_token=2, prompt_tokens=995, queue_ms=1.5)))["r"]
     told = ("context_band", "output_band", "ttft_ns", "queue_ns", "e2e_ns", "block", "hour")

@@ -106,7 +106,7 @@ WITH observed AS (
         CASE WHEN timed_steps IS NOT NULL THEN coalesce(rounds, 0) END AS step_rounds,
         CASE WHEN timed_steps IS NOT NULL THEN coalesce(accepted, 0) END AS step_accepted,
         CASE WHEN decode_tokens > 0 THEN CAST(round(decode_ns / decode_tokens) AS BIGINT) END AS request_tpot_ns,
-        returned AND qualified(ttft_ns, decode_ns, decode_tokens, longest_pause_ns) AND status = 'ok' AS met_limits
+        qualified(status = 'ok', ttft_ns, decode_ns, decode_tokens, longest_pause_ns) AS met_limits
     FROM requests_by_load
 ),
 

@@ -108,6 +108,12 @@ SELECT
     CAST(CASE WHEN totals THEN rounds ELSE rounds_min END AS BIGINT) AS rounds_min,
     CAST(CASE WHEN totals THEN rounds ELSE rounds_max END AS BIGINT) AS rounds_max,
     CAST(drafted AS BIGINT) AS drafted,
-    CAST(CASE WHEN totals THEN greatest(emitted - rounds, 0) ELSE accepted END AS BIGINT) AS accepted,
+    CAST(
+        CASE
+            WHEN NOT totals THEN accepted
+            WHEN emitted > rounds THEN emitted - rounds
+            WHEN emitted <= rounds THEN 0
+        END AS BIGINT
+    ) AS accepted,
     CAST(list_transform(survival, lambda share: CAST(round(share * rounds) AS BIGINT)) AS BIGINT[]) AS accepted_at
 FROM windows

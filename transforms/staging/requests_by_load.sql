@@ -1,4 +1,5 @@
--- requests_by_load: one row per request, merged over the kinds of input that tell of it.
+-- requests_by_load: one row per request, with its load, its steps where they can be told, and the bands that strata ask
+-- for.
 -- Reads requests, scrapes, intervals, draft_settings.
 --   date                     UTC date of the moment the row was complete; partition column.
 --   deployment               Deployment named at ingest; partition column.
@@ -46,102 +47,7 @@
 -- A date sees its own scrapes and requests and those of the last hour before it, never those of a later date.
 -- Algorithm, steps: rounds are steps where the counters of the same date and instance say so. Without counters, where the
 -- drafter always drafts (or is not known) and no request contradicts: R + 1 + C >= N_out and D = R * K.
-WITH shared AS (
-    SELECT deployment, instance
-    FROM requests
-    GROUP BY deployment, instance
-    HAVING count(DISTINCT format) > 1
-),
-
-ranked AS (
-    SELECT
-        *,
-        list_position(['responses', 'otlp', 'aiperf', 'guidellm', 'bench'], format) AS rank,
-        row_number() OVER (
-            PARTITION BY date, deployment, instance, request_id, format ORDER BY finished_at, source, byte_offset
-        ) AS occurrence
-    FROM requests
-    SEMI JOIN shared USING (deployment, instance)
-),
-
-merged AS (
-    SELECT
-        date,
-        deployment,
-        instance,
-        request_id,
-        occurrence,
-        arg_min(model_name, rank) AS model_name,
-        arg_min(CASE WHEN arrived_at IS NOT NULL THEN {'arrived': arrived_at, 'finished': finished_at} END, rank) AS times,
-        min(arrived_at) AS earliest,
-        max(finished_at) AS latest,
-        coalesce(arg_min(nullif(status, 'unknown'), rank), 'unknown') AS status,
-        arg_min(sequences, rank) AS sequences,
-        arg_min(prompt_tokens, rank) AS prompt_tokens,
-        arg_min(cached_tokens, rank) AS cached_tokens,
-        arg_min(output_tokens, rank) AS output_tokens,
-        arg_min(steps, rank) AS steps,
-        arg_min(ttft_ms, rank) AS ttft_ms,
-        arg_min(client_ttft_ms, rank) AS client_ttft_ms,
-        arg_min(queue_ms, rank) AS queue_ms,
-        arg_min(prefill_ms, rank) AS prefill_ms,
-        arg_min(decode_ms, rank + CASE WHEN decode_from = 'server' THEN 0 ELSE 10 END) AS decode_ms,
-        arg_min(e2e_ms, rank) AS e2e_ms,
-        arg_min(
-            CASE WHEN gaps_ms IS NOT NULL THEN {'ms': gaps_ms, 'clock': gaps_from} END,
-            rank + CASE WHEN gaps_from = 'server' THEN 0 ELSE 10 END
-        ) AS gaps,
-        arg_min(
-            CASE
-                WHEN rounds IS NOT NULL THEN {
-                    'rounds': rounds,
-                    'drafted': drafted,
-                    'accepted': accepted,
-                    'draft_limit': draft_limit,
-                    'accepted_hist': accepted_hist,
-                    'accepted_hist_by_length': accepted_hist_by_length,
-                    'step_accepted': step_accepted,
-                    'step_drafted': step_drafted
-                }
-            END,
-            rank
-        ) AS told,
-        arg_min(draft_limit, rank) AS draft_limit,
-        arg_min(preemptions, rank) AS preemptions,
-        arg_min(temperature, rank) AS temperature,
-        arg_min(task, rank) AS task,
-        arg_min(lora, rank) AS lora
-    FROM ranked
-    GROUP BY date, deployment, instance, request_id, occurrence
-),
-
-every_request AS (
-    SELECT
-        * EXCLUDE (occurrence, times, earliest, latest, gaps, told, draft_limit),
-        coalesce(times.arrived, earliest) AS arrived_at,
-        coalesce(times.finished, latest) AS finished_at,
-        gaps.ms AS gaps_ms,
-        gaps.clock AS gaps_from,
-        told.rounds AS rounds,
-        told.drafted AS drafted,
-        told.accepted AS accepted,
-        coalesce(told.draft_limit, draft_limit) AS draft_limit,
-        told.accepted_hist AS accepted_hist,
-        told.accepted_hist_by_length AS accepted_hist_by_length,
-        told.step_accepted AS step_accepted,
-        told.step_drafted AS step_drafted
-    FROM merged
-    UNION ALL BY NAME
-    SELECT
-        date, deployment, instance, request_id, model_name, arrived_at, finished_at, status, sequences, prompt_tokens,
-        cached_tokens, output_tokens, steps, ttft_ms, client_ttft_ms, queue_ms, prefill_ms, decode_ms, e2e_ms, gaps_ms,
-        gaps_from, rounds, drafted, accepted, draft_limit, accepted_hist, accepted_hist_by_length, step_accepted,
-        step_drafted, preemptions, temperature, task, lora
-    FROM requests
-    ANTI JOIN shared USING (deployment, instance)
-),
-
-spans AS (
+WITH spans AS (
     SELECT *, row_number() OVER (ORDER BY date, deployment, instance) AS span
     FROM (SELECT DISTINCT date, deployment, instance FROM requests)
 ),
@@ -149,7 +55,10 @@ spans AS (
 -- Moments in microseconds since the start of the date; negative on the date before.
 timed AS MATERIALIZED (
     SELECT
-        every_request.*,
+        requests.* EXCLUDE (
+            source, byte_offset, status_code, finish_reason, top_p, max_tokens, tags,
+            prompt_hash, output_hash, output_prefix_hashes, distinct_4gram_share
+        ),
         spans.span,
         row_number() OVER () AS request,
         coalesce(sequences, 1) = 1 AS single,
@@ -173,7 +82,7 @@ timed AS MATERIALIZED (
             ends
         ) AS first_token,
         CASE WHEN first_token < ends THEN first_token ELSE starts END AS decodes
-    FROM every_request
+    FROM requests
     INNER JOIN spans USING (date, deployment, instance)
 ),
 
@@ -242,10 +151,12 @@ gauged AS (
         windows.request,
         windows.span,
         windows.ends - windows.decodes AS length_us,
-        covered_until(last_before, windows.ends) - covered_until(first_before, windows.decodes) AS covered,
-        twice_until(last_before, windows.ends) - twice_until(first_before, windows.decodes) AS twice
+        covered_until(last_before, windows.ends)
+        - coalesce(covered_until(first_before, windows.decodes), 0) AS covered,
+        twice_until(last_before, windows.ends)
+        - coalesce(twice_until(first_before, windows.decodes), 0) AS twice
     FROM running_windows AS windows
-    ASOF INNER JOIN integrals AS first_before
+    ASOF LEFT JOIN integrals AS first_before
         ON windows.span = first_before.span AND windows.decodes >= first_before.at_us
     ASOF INNER JOIN integrals AS last_before
         ON windows.span = last_before.span AND windows.ends >= last_before.at_us

@@ -1,0 +1,275 @@
+"""The runner over a small warehouse: what is computed again, and that no way of cutting the data matters."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import random
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from specledger.schemas import TABLES
+from specledger.schemas.config import DEFAULT_SETTINGS, GoodputLimits, Settings, parse_load_bands
+from specledger.schemas.errors import EmptyWarehouse
+from specledger.schemas.warehouse import DATABASE, Warehouse
+from specledger.transforms import cells_run
+from specledger.transforms.database import Limits
+from specledger.transforms.partitions import Partition
+from specledger.transforms.runner import Summary, run
+from tests.transforms.raw import DAY, at, full_row, histogram
+
+NEXT = DAY + dt.timedelta(1)
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def rows(date: dt.date = DAY, instances: Iterable[str] = ("a", "b"), scrapes: int = 6) -> Rows:
+    """Scrapes, requests and log records of a few instances; counters go on from date to date."""
+    days = (date - DAY).days
+    raw: Rows = {"snapshots": [], "requests": [], "log_stats": [], "iterations": []}
+    for shift, instance in enumerate(instances):
+        for n in range(scrapes):
+            total = 10 * (n + scrapes * days) + shift
+            raw["snapshots"].append(
+                {
+                    "instance": instance,
+                    "scraped_at": at(15 * n, date),
+                    "running": float(2 + shift),
+                    "rounds": total,
+                    "drafted": 3 * total,
+                    "accepted": 2 * total,
+                    "accepted_at": [total, total],
+                    "generation_tokens": 3 * total + n,
+                    "itl": histogram([0.1], [total, 0], 0.02 * total),
+                    "ttft": histogram([0.1], [n + scrapes * days, 0], 0.05 * n),
+                }
+            )
+            raw["requests"].append(
+                {
+                    "instance": instance,
+                    "request_id": f"{date}-{instance}-{n}",
+                    "arrived_at": at(15 * n, date),
+                    "finished_at": at(15 * n + 20, date),
+                    "ttft_ms": 1000.0,
+                    "decode_ms": 19_000.0,
+                    "e2e_ms": 20_000.0,
+                    "prompt_tokens": 90,
+                    "output_tokens": 11,
+                    "rounds": 4,
+                    "drafted": 12,
+                    "accepted": 6,
+                    "draft_limit": 3,
+                    "gaps_ms": [4.0, 5.0],
+                }
+            )
+            raw["log_stats"].append(
+                {
+                    "instance": instance,
+                    "logged_at": at(10 * n, date),
+                    "running": 3.0,
+                    "rounds": 5,
+                    "drafted": 15,
+                    "accepted": 9,
+                    "survival": [0.8, 0.6],
+                }
+            )
+            raw["iterations"].append(
+                {
+                    "instance": instance,
+                    "logged_at": at(n, date),
+                    "iteration": n,
+                    "generation_requests": 2,
+                    "generation_tokens": 8,
+                    "elapsed_ms": 9.0,
+                }
+            )
+    return raw
+
+
+def write(warehouse: Warehouse, raw: Rows, name: str = "x", deployment: str = "d") -> None:
+    """Publish raw rows as ingest would: a file for each table and date."""
+    for table, told in raw.items():
+        by_date: dict[dt.date, list[dict[str, Any]]] = {}
+        for row in told:
+            full = full_row(table, {**row, "deployment": deployment})
+            by_date.setdefault(full["date"], []).append(full)
+        schema = TABLES[table].arrow_schema()
+        for date, found in by_date.items():
+            warehouse.write(TABLES[table], date, deployment, name, pa.Table.from_pylist(found, schema=schema))
+
+
+def transform(warehouse: Warehouse, settings: Settings = DEFAULT_SETTINGS, **how: Any) -> Summary:
+    return run(warehouse, settings, limits=Limits(threads=1), **how)
+
+
+def stored(warehouse: Warehouse, *kinds: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of every stored table of some kinds, in order, by partition."""
+    return {
+        f"{table.name} {file.date} {file.deployment}": pq.read_table(file.path, partitioning=None).to_pylist()
+        for table in TABLES.values()
+        if table.kind in (kinds or ("cells", "mart"))
+        for file in warehouse.files(table)
+    }
+
+
+def digests(warehouse: Warehouse) -> dict[str, str]:
+    return {
+        str(path.relative_to(warehouse.root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(warehouse.root.glob("*/date=*/*/*.parquet"))
+    }
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """Two dates of one deployment, transformed; to be read only."""
+    warehouse = Warehouse(tmp_path_factory.mktemp("plain"))
+    for date in (DAY, NEXT):
+        write(warehouse, rows(date), f"{date}")
+    transform(warehouse)
+    return warehouse
+
+
+@pytest.fixture
+def copied(plain: Warehouse, tmp_path: Path) -> Warehouse:
+    """The same, to be changed."""
+    shutil.copytree(plain.root, tmp_path / "copied")
+    return Warehouse(tmp_path / "copied")
+
+
+def test_every_kind_of_cell_comes_out(plain: Warehouse) -> None:
+    assert {name.split()[0] for name in stored(plain, "cells")} == {
+        t.name for t in TABLES.values() if t.kind == "cells"
+    }
+
+
+def test_totals_go_on_over_midnight(plain: Warehouse) -> None:
+    rounds = [
+        sum(row["rounds"] for row in told)
+        for name, told in stored(plain, "cells").items()
+        if name.startswith("cells_snapshots")
+    ]
+    assert rounds == [2 * 50, 2 * 60]
+
+
+def test_what_has_not_changed_is_left_alone(copied: Warehouse) -> None:
+    before = {path: path.stat().st_mtime_ns for path in copied.root.rglob("*.parquet")}
+    assert transform(copied) == Summary((), (), ())
+    assert {path: path.stat().st_mtime_ns for path in copied.root.rglob("*.parquet")} == before
+
+
+def test_computing_again_writes_the_same_bytes(copied: Warehouse) -> None:
+    before = digests(copied)
+    shutil.rmtree(copied.root / "_state")
+    assert transform(copied).computed == (Partition(DAY, "d"), Partition(NEXT, "d"))
+    assert digests(copied) == before
+    transform(copied, force=True)
+    assert digests(copied) == before
+
+
+def test_new_files_change_their_partition_and_the_one_that_carries_them_in(copied: Warehouse) -> None:
+    write(copied, rows(NEXT, ["c"]), "late")
+    assert transform(copied).computed == (Partition(NEXT, "d"),)
+    write(copied, rows(DAY, ["c"]), "later")
+    assert transform(copied).computed == (Partition(DAY, "d"), Partition(NEXT, "d"))
+
+
+def test_only_the_dates_asked_for_are_computed(copied: Warehouse) -> None:
+    write(copied, rows(DAY, ["c"]), "late")
+    summary = transform(copied, dates=[NEXT])
+    assert (summary.computed, summary.dates) == ((Partition(NEXT, "d"),), (NEXT,))
+
+
+def test_cells_and_marts_go_when_their_raw_rows_have_gone(copied: Warehouse) -> None:
+    for name in rows():
+        shutil.rmtree(copied.partition(TABLES[name], DAY, "d"))
+    summary = transform(copied)
+    assert (summary.removed, summary.dates) == ((Partition(DAY, "d"),), (DAY, NEXT))
+    assert not [name for name in stored(copied) if f"{DAY}" in name]
+    assert transform(copied) == Summary((), (), ())
+
+
+def test_a_band_of_load_changes_marts_only_and_a_limit_changes_cells(copied: Warehouse) -> None:
+    other_bands = Settings(parse_load_bands(["1-2", "3+"]))
+    summary = transform(copied, other_bands)
+    assert (summary.computed, summary.dates) == ((), (DAY, NEXT))
+    bands = {row["load_band"] for name, told in stored(copied, "mart").items() if "acceptance " in name for row in told}
+    assert bands == {"0", "1-2", "3+"}  # 0: from one day to the next
+    assert len(transform(copied, Settings(other_bands.load_bands, goodput=GoodputLimits(ttft_ms=5))).computed) == 2
+
+
+def test_a_start_record_changes_what_it_bears_on_and_labels_change_marts(copied: Warehouse) -> None:
+    start = {
+        "instance": "a",
+        "started_at": at(-60, NEXT),
+        "speculative": True,
+        "draft_method": "eagle",
+        "draft_limit": 3,
+    }
+    write(copied, {"deployments": [start]}, "start")
+    summary = transform(copied)
+    assert (summary.computed, summary.dates) == ((Partition(NEXT, "d"),), (NEXT,))
+    write(copied, {"deployments": [{"labels": [("gpus", "2")], "labelled_at": at(0)}]}, "labels")
+    summary = transform(copied)
+    assert (summary.computed, summary.dates) == ((), (DAY, NEXT))
+
+
+def test_neither_files_nor_order_nor_neighbours_matter(plain: Warehouse, tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    draw = random.Random(3)
+    for date in (DAY, NEXT):
+        raw = rows(date)
+        for number in range(3):
+            write(
+                warehouse,
+                {name: draw.sample(told[number::3], len(told[number::3])) for name, told in raw.items()},
+                f"{number}",
+            )
+    write(warehouse, rows(DAY, ["a", "z"]), deployment="other")
+    transform(warehouse)
+    found = {name: told for name, told in stored(warehouse, "cells").items() if name.endswith(" d")}
+    assert found == stored(plain, "cells")
+
+
+def test_a_large_partition_is_computed_by_instances_with_the_same_rows(
+    plain: Warehouse, copied: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cells_run, "BATCH_BYTES", 1)
+    transform(copied, force=True)
+    assert len(copied.files(TABLES["cells_requests"], date=DAY)) == 2
+    with plain.connect() as one, copied.connect() as split:
+        for table in (table for table in TABLES.values() if table.kind == "cells"):
+            order = f"SELECT * FROM {table.name} ORDER BY {', '.join(table.key)}"
+            assert one.execute(order).fetchall() == split.execute(order).fetchall()
+    monkeypatch.undo()
+    transform(copied, force=True)
+    assert digests(copied) == digests(plain)
+
+
+def test_the_views_by_hand_give_what_is_stored(plain: Warehouse, tmp_path: Path) -> None:
+    with duckdb.connect(str(plain.root / DATABASE), read_only=True) as by_hand:
+        from_views = by_hand.execute(
+            "SELECT date, sum(rounds), sum(itl.sum) FROM intervals GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
+        from_cells = by_hand.execute(
+            "SELECT date, sum(rounds), sum(step_decode_ns) FROM cells_snapshots GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
+        assert from_views == from_cells
+        assert by_hand.execute("SELECT load_band(3), ratio(1, 4)").fetchall() == [("2-4", 0.25)]
+        assert by_hand.execute("SELECT count(*) FROM quality").fetchall() == [(0,)]
+        tables = by_hand.execute("SELECT count(*) FROM duckdb_tables()").fetchall()
+    assert tables == [(0,)]
+
+
+def test_nothing_is_left_aside(plain: Warehouse) -> None:
+    assert list((plain.root / "_tmp").iterdir()) == []
+
+
+def test_a_warehouse_without_rows_is_said_to_be_empty(tmp_path: Path) -> None:
+    with pytest.raises(EmptyWarehouse, match="ingest something"):
+        transform(Warehouse(tmp_path))
