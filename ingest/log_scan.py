@@ -106,7 +106,7 @@ class Scanner:
         self._programs: list[Program] = []
 
     def scan(self, block: Block) -> Harvest:
-        """All records of the whole lines of a block; several threads may each read one."""
+        """All records of the whole lines of a block."""
         lines = _Lines(block)
         singles = Singles()
         remaining, others = lines.of_interest()

@@ -6,9 +6,8 @@ that hold no record of interest are passed over; a record that can be recognised
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -29,8 +28,6 @@ from .reader import InputContext, Progress, Sink
 from .startup import Start, Starts
 
 STATE_VERSION = 1
-READERS = 2
-"""Blocks read at once: NumPy and Polars leave Python's lock, and a third would wait for the taking-in."""
 
 
 def read(stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
@@ -88,22 +85,22 @@ class _Reader:
         return Progress(offset, self._state(offset))
 
     def _harvests(self) -> Iterator[tuple[Block, Harvest]]:
-        """What is in each block, in order; while one is taken in, the next ones are read."""
+        """What is in each block, in order; while one is taken in, the next one is read.
+
+        One block ahead and no more: NumPy and Polars leave Python's lock only for so long.
+        """
         blocks = self._lines.blocks()
-        first = next(blocks, None)
-        if first is None:
-            return
-        yield first, self._scanner.scan(first)
-        with ThreadPoolExecutor(READERS) as pool:
-            waiting: deque[tuple[Block, Future[Harvest]]] = deque()
-            for block in blocks:
-                waiting.append((block, pool.submit(self._scanner.scan, block)))
-                if len(waiting) > READERS:
-                    done, harvest = waiting.popleft()
-                    yield done, harvest.result()
-            while waiting:
-                done, harvest = waiting.popleft()
-                yield done, harvest.result()
+
+        def read_next() -> tuple[Block, Harvest] | None:
+            block = next(blocks, None)
+            return (block, self._scanner.scan(block)) if block is not None else None
+
+        with ThreadPoolExecutor(1) as pool:
+            found = read_next()
+            while found is not None:
+                following = pool.submit(read_next)
+                yield found
+                found = following.result()
 
     def _state(self, offset: int) -> dict[str, Any]:
         return {
