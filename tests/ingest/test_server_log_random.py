@@ -85,5 +85,5 @@ def test_a_log_may_be_cut_at_every_byte() -> None:
     random = Random(7)
     log = write(random, wrap="cri", records=3)
     whole = without_batches(read(log.content, **log.options))
-    for end in range(0, len(log.content), 1 if scaled(1) > 1 else 11):
+    for end in range(0, len(log.content), 1 if scaled(1) > 1 else 61):
         assert without_batches(read_in_parts(log.content, [end], **log.options)) == whole
