@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 16 << 20
 MAX_LINE_BYTES = 16 << 20
 _HEAD_BYTES = 4_096
 

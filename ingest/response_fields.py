@@ -38,8 +38,6 @@ ABORTS = ("aborted_by_client", "aborted", "cancelled", "canceled", "client_disco
 REASONS = ("finish_reason", "finishReason", "stop_reason")
 LABELS = ("labels", "tags", "metadata")
 PATHS = ("path", "url", "endpoint", "route")
-SHORT_TAGS = ("kind", "step")
-"""Scalars of an envelope that are kept as tags."""
 SPECULATION = "metrics.speculative_decoding"
 HISTOGRAM = f"{SPECULATION}.acceptance_histogram"
 
@@ -108,7 +106,7 @@ def _leaves() -> dict[str, str]:
         for name, kind in _REQUEST.items():
             leaves.setdefault(within(place, name)[0], kind)
     for names, kind in (
-        ((*STARTS, *ENDS, *IDS, *CODES, *REASONS, *SHORT_TAGS, *PATHS, "method", "task"), "VARCHAR"),
+        ((*STARTS, *ENDS, *IDS, *CODES, *REASONS, *PATHS, "method", "task"), "VARCHAR"),
         ((*SECONDS, *MILLISECONDS, *FIRST_SECONDS, *FIRST_MILLISECONDS), "DOUBLE"),
         ((*CHUNK_SECONDS, *CHUNK_MILLISECONDS, *GAP_SECONDS, *GAP_MILLISECONDS), "DOUBLE[]"),
         (ABORTS, "BOOLEAN"),
@@ -225,11 +223,12 @@ def _present(value: object, tree: Mapping[str, Any], place: str) -> Iterator[tup
         value = value[0] if value else None
     if not isinstance(value, Mapping):
         return
-    for key, below in tree.items():
-        if key not in value:
+    for key, held in value.items():
+        below = tree.get(key)
+        if below is None or held is None:
             continue
-        (path,) = within(place, key)
+        path = f"{place}.{key}" if place else key
         if isinstance(below, dict):
-            yield from _present(value[key], below, path)
-        elif value[key] is not None:
-            yield path, value[key]
+            yield from _present(held, below, path)
+        else:
+            yield path, held

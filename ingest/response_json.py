@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from .response_fields import LABELS, SHORT_TAGS, STATUSES, TIMES, Shape
+from .response_fields import LABELS, STATUSES, TIMES, Shape
 
 if TYPE_CHECKING:
     import duckdb
@@ -100,12 +100,8 @@ def _field(place: str) -> str:
 
 
 def _tags(shape: Shape) -> str:
-    """Labels of the record and short scalars of the envelope; the first of a name holds."""
+    """The labels of the record, those of the first place going before the others."""
     parts = [f"coalesce({_field(name)}, MAP {{}})" for name in reversed(LABELS) if name in shape.types]
-    short = [name for name in SHORT_TAGS if name in shape.types]
-    if short:
-        entries = ", ".join(f"{{'key': '{name}', 'value': {_field(name)}}}" for name in short)
-        parts.insert(0, f"map_from_entries(list_filter([{entries}], lambda e: e.value IS NOT NULL))")
     if not parts:
         return "CAST(NULL AS MAP(VARCHAR, VARCHAR))"
     return f"short_tags({parts[0] if len(parts) == 1 else 'map_concat(' + ', '.join(parts) + ')'})"

@@ -12,29 +12,26 @@ import hashlib
 import json
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-import numpy as np
 import polars as pl
 
-from .lines import BLOCK_BYTES, MAX_LINE_BYTES, Block, Overlong, blocks
+from .lines import BLOCK_BYTES, MAX_LINE_BYTES, Block, Overlong
 from .reader import BatchOfOne, BatchSink, Input, InputContext, Progress, Sink
 from .response_fields import Shape, shape_of
 from .response_json import decode_file, decode_lines
-from .response_repair import as_line, documents, redacted, repaired
+from .response_lines import DOCUMENT_BYTES, Document, Lines, add_documents, whole_blocks
+from .response_repair import as_line, redacted, repaired
 from .response_rows import rows_of
 from .text_hashes import text_hashes
 
 THREADS = 2
 SAMPLE = 100
 """Lines of a block by which the places of its facts are told."""
-DOCUMENT_BYTES = 256 << 20
-"""Longest input that is read although it is not one object a line."""
 
-_BEGINNING = 4_096
 
 _CUT = "The last line is cut: its end never came."
 _OVERLONG = (
@@ -46,44 +43,6 @@ _NEGATIVE = "A count is negative: whatever wrote this record is wrong."
 _FAULTS = ("nothing", "elsewhere", "negative", "disagrees", "doubtful", "known")
 
 
-@dataclass(frozen=True)
-class _Document:
-    """An input that is one array, or objects over several lines."""
-
-    data: bytes
-
-
-@dataclass
-class _Lines:
-    """Lines that are read together: each with its input and the byte where it begins."""
-
-    texts: list[bytes] = field(default_factory=list)
-    inputs: list[int] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
-    cut: set[int] = field(default_factory=set)
-    """Which of them have no end."""
-    records: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """What was read of those that are not plain JSON lines."""
-    data: list[bytes] = field(default_factory=list)
-    """The same lines as blocks."""
-    size: int = 0
-
-    def add(self, position: int, block: Block) -> None:
-        """Take the lines of a block that are not blank."""
-        newlines = np.flatnonzero(np.frombuffer(block.data, np.uint8) == 10)
-        starts = np.concatenate([[0], newlines + 1]).tolist()
-        for start, end in zip(starts, [*newlines.tolist(), len(block.data)], strict=True):
-            line = block.data[start:end]
-            if line and not line.isspace():
-                self.texts.append(line)
-                self.offsets.append(block.offset + start)
-        self.inputs += [position] * (len(self.texts) - len(self.inputs))
-        if not block.terminated:
-            self.cut.add(len(self.texts) - 1)
-        self.data.append(block.data if block.terminated else block.data + b"\n")
-        self.size += len(block.data)
-
-
 @dataclass
 class _Read:
     """What became of lines."""
@@ -91,7 +50,7 @@ class _Read:
     rows: pl.DataFrame
     rejects: list[tuple[int, str]]
     """Number of the line, and why it was refused."""
-    lines: _Lines
+    lines: Lines
     disagreeing: int = 0
     elsewhere: int = 0
 
@@ -118,7 +77,7 @@ def read_many(inputs: Iterable[Input], sink: BatchSink) -> list[Progress]:
 def _take(position: int, one: Input, readers: _Readers) -> int:
     """Hand the blocks of an input to the readers; returns where it ended."""
     end = one.context.offset
-    for block in _whole(one.stream, one.context):
+    for block in whole_blocks(one.stream, one.context):
         if isinstance(block, Overlong):
             readers.sink.reject(position, block.offset, _OVERLONG, redacted(block.head))
             end = block.offset + block.size
@@ -136,7 +95,7 @@ class _Readers:
         self.context: InputContext | None = None
         self._pool = ThreadPoolExecutor(THREADS)
         self._running: deque[Future[_Read]] = deque()
-        self._lines = _Lines()
+        self._lines = Lines()
         self._shapes = _Shapes()
         self._disagreeing = self._elsewhere = 0
 
@@ -146,30 +105,28 @@ class _Readers:
     def __exit__(self, kind: object, *_: object) -> None:
         try:
             if kind is None:
-                self._start(_Lines())
+                self._start(Lines())
                 self._hand_on(0)
                 self._tell()
         finally:
             self._pool.shutdown(cancel_futures=True)
 
-    def take(self, position: int, block: Block | _Document) -> None:
+    def take(self, position: int, block: Block | Document) -> None:
         """Read a block, together with others if it is small."""
-        if isinstance(block, _Document):
-            lines, refused = _from_documents(position, block.data)
-            for offset, reason, text in refused:
+        if isinstance(block, Document):
+            for offset, reason, text in add_documents(position, block.data, self._lines):
                 self.sink.reject(position, offset, reason, redacted(text))
-            self._submit(lines)
             return
-        self._lines.add(position, block)
+        self._lines.add(position, block.offset, block.data, terminated=block.terminated)
         if self._lines.size >= BLOCK_BYTES // 2:
-            self._start(_Lines())
+            self._start(Lines())
 
-    def _start(self, following: _Lines) -> None:
+    def _start(self, following: Lines) -> None:
         lines, self._lines = self._lines, following
         self._submit(lines)
 
-    def _submit(self, lines: _Lines) -> None:
-        if lines.texts:
+    def _submit(self, lines: Lines) -> None:
+        if lines.size:
             hashed = self.context is not None and self.context.hash_text
             self._running.append(self._pool.submit(_read_lines, lines, self._shapes, hashed=hashed))
             self._hand_on(THREADS)
@@ -182,8 +139,8 @@ class _Readers:
             self._elsewhere += found.elsewhere
             self.sink.rows("requests", found.rows)
             for number, reason in found.rejects:
-                text = redacted(lines.texts[number])
-                self.sink.reject(lines.inputs[number], lines.offsets[number], reason, text)
+                inputs, offsets = lines.origins
+                self.sink.reject(int(inputs[number]), int(offsets[number]), reason, redacted(lines.text(number)))
 
     def _tell(self) -> None:
         if self._disagreeing:
@@ -198,60 +155,6 @@ class _Readers:
             )
 
 
-def _whole(stream: BinaryIO, context: InputContext) -> Iterator[Block | _Document | Overlong]:
-    """The blocks of the stream that are to be read: without a last line that waits, and with other JSON made lines."""
-    begun = stream.read(_BEGINNING)
-    if context.offset == 0 and _is_document(begun):
-        yield _document(begun, stream)
-        return
-    for block in blocks(stream, context.offset, begun):
-        if not block.terminated and not context.settled and not _is_complete(block):
-            return
-        yield block
-
-
-def _is_complete(block: Block | Overlong) -> bool:
-    if isinstance(block, Overlong):
-        return False
-    try:
-        return isinstance(json.loads(block.data), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _is_document(beginning: bytes) -> bool:
-    """Whether an input that begins so is one array, or an object over several lines."""
-    text = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
-    return text.startswith(b"[") or (text.startswith(b"{") and text[1:].lstrip(b" \t\r").startswith(b"\n"))
-
-
-def _document(begun: bytes, stream: BinaryIO) -> _Document | Overlong:
-    data = begun + stream.read(DOCUMENT_BYTES)
-    size = len(data)
-    while chunk := stream.read(BLOCK_BYTES):
-        size += len(chunk)
-    return _Document(data) if size == len(data) else Overlong(0, size, begun, terminated=False)
-
-
-def _from_documents(position: int, data: bytes) -> tuple[_Lines, list[tuple[int, str, bytes]]]:
-    """The records of one array, or of objects that span lines, as lines; and what could not be read."""
-    text = data.decode("utf-8", "replace")
-    lines, refused = _Lines(), list[tuple[int, str, bytes]]()
-    place = offset = 0
-    for start, reason, record in documents(text):
-        offset += len(text[place:start].encode())
-        place = start
-        if record is None:
-            refused.append((offset, reason or "", text[start : start + 500].encode()))
-            continue
-        line = as_line(record)
-        lines.texts.append(line)
-        lines.inputs.append(position)
-        lines.offsets.append(offset)
-        lines.data.append(line + b"\n")
-    return lines, refused
-
-
 class _Shapes:
     """The shape of the records seen so far, which only grows."""
 
@@ -259,25 +162,27 @@ class _Shapes:
         self._shape: Shape | None = None
         self._lock = threading.Lock()
 
-    def after(self, lines: _Lines) -> Shape:
+    def after(self, lines: Lines) -> Shape:
         """The shape once a sample of these lines is taken into account."""
         records = []
-        for line in lines.texts[:: max(1, len(lines.texts) // SAMPLE)]:
+        for number in range(0, len(lines), max(1, len(lines) // SAMPLE)):
             with contextlib.suppress(ValueError, RecursionError):
-                records.append(json.loads(line))
+                records.append(json.loads(lines.text(number)))
         sampled = shape_of(records)
         with self._lock:
             self._shape = sampled if self._shape is None else self._shape.joined(sampled)
             return self._shape
 
 
-def _read_lines(lines: _Lines, shapes: _Shapes, *, hashed: bool) -> _Read:
+def _read_lines(lines: Lines, shapes: _Shapes, *, hashed: bool) -> _Read:
+    if not len(lines):
+        return _Read(pl.DataFrame(), [], lines)
     rejects: list[tuple[int, str]] = []
     shape = shapes.after(lines)
-    decoded = decode_file(b"".join(lines.data), max(map(len, lines.texts)), shape)
-    if decoded.height != len(lines.texts):
+    decoded = decode_file(lines.data, lines.longest, shape)
+    if decoded.height != len(lines):
         # The JSON reader counts lines in another way, for example where bytes are zero: leave it no choice.
-        decoded = decode_lines(lines.texts, shape).drop("known")
+        decoded = decode_lines(lines.texts(), shape).drop("known")
     found = rows_of(decoded).with_columns(pl.int_range(decoded.height, dtype=pl.Int64).alias("_line"))
     unclear = found["doubtful"] | found["nothing"]
     if unclear.any():
@@ -286,19 +191,17 @@ def _read_lines(lines: _Lines, shapes: _Shapes, *, hashed: bool) -> _Read:
     return _finish(found, lines, rejects, hashed=hashed)
 
 
-def _read_again(lines: _Lines, numbers: list[int], rejects: list[tuple[int, str]]) -> list[pl.DataFrame]:
+def _read_again(lines: Lines, numbers: list[int], rejects: list[tuple[int, str]]) -> list[pl.DataFrame]:
     """Rows of the lines with these numbers, repaired where needed and looked for wherever a fact can stand."""
     records: list[dict[str, Any]] = []
     places: list[int] = []
     for number in numbers:
-        plain = repaired(lines.texts[number])
+        plain = repaired(lines.text(number))
         if isinstance(plain, str):
-            rejects.append((number, _CUT if number in lines.cut else plain))
-            continue
-        records += plain
-        places += [number] * len(plain)
-        if plain:
-            lines.records[number] = plain[0]
+            rejects.append((number, _CUT if lines.is_cut(number) else plain))
+        else:
+            records += plain
+            places += [number] * len(plain)
     if not records:
         return []
     decoded = decode_lines([as_line(record) for record in records], shape_of(records))
@@ -307,7 +210,7 @@ def _read_again(lines: _Lines, numbers: list[int], rejects: list[tuple[int, str]
     return [found.filter("known").drop("known")]
 
 
-def _finish(found: pl.DataFrame, lines: _Lines, rejects: list[tuple[int, str]], *, hashed: bool) -> _Read:
+def _finish(found: pl.DataFrame, lines: Lines, rejects: list[tuple[int, str]], *, hashed: bool) -> _Read:
     """Rows of the table ``requests``, and a reject for each record that is none."""
     elsewhere = int(found["elsewhere"].sum())
     found = found.filter(~found["elsewhere"])
@@ -315,17 +218,19 @@ def _finish(found: pl.DataFrame, lines: _Lines, rejects: list[tuple[int, str]], 
     for number, negative in wrong.select("_line", "negative").iter_rows():
         rejects.append((number, _NEGATIVE if negative else _NOTHING))
     rows = found.filter(~(pl.col("nothing") | pl.col("negative")))
-    numbers = rows["_line"].to_list()
+    numbers = rows["_line"].to_numpy()
+    inputs, offsets = lines.origins
     rows = rows.with_columns(
-        pl.Series("input", [lines.inputs[number] for number in numbers], pl.UInt32),
-        pl.Series("byte_offset", [lines.offsets[number] for number in numbers], pl.Int64),
+        pl.Series("input", inputs[numbers], pl.UInt32),
+        pl.Series("byte_offset", offsets[numbers], pl.Int64),
         _tags(rows),
     )
     if rows["request_id"].null_count():
-        own = [_own_id(lines.texts[number]) for number in numbers]
+        nameless = rows["request_id"].is_null().to_list()
+        own = [_own_id(lines.text(number)) if none else None for number, none in zip(numbers, nameless, strict=True)]
         rows = rows.with_columns(pl.col("request_id").fill_null(pl.Series(own, dtype=pl.String)))
     if hashed:
-        rows = rows.with_columns(_hashes(lines, numbers))
+        rows = rows.with_columns(_hashes([lines.text(number) for number in numbers]))
     disagreeing = int(rows["disagrees"].sum())
     rows = rows.drop("_line", "labels", "response_id", *_FAULTS, strict=False)
     rejects.sort(key=lambda reject: reject[0])
@@ -341,6 +246,8 @@ def _tags(rows: pl.DataFrame) -> pl.Series:
     """The labels, and the server's own id where the client has another; null where there are none."""
     entries = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
     labels = rows["labels"].cast(entries)
+    if labels.null_count() == rows["response_id"].null_count() == rows.height:
+        return rows["labels"].alias("tags")
     if rows["response_id"].null_count() < rows.height:
         entry = pl.struct(key=pl.lit("response_id"), value="response_id")
         with_id = pl.concat_list(entry.reshape((-1, 1)).arr.to_list(), pl.col("labels").fill_null([]))
@@ -350,11 +257,11 @@ def _tags(rows: pl.DataFrame) -> pl.Series:
     return given["tags"].cast(pl.Map(pl.String, pl.String))
 
 
-def _hashes(lines: _Lines, numbers: list[int]) -> list[pl.Series]:
+def _hashes(texts: list[bytes]) -> list[pl.Series]:
     found = []
-    for number in numbers:
-        record = lines.records.get(number)
-        found.append(text_hashes(json.loads(lines.texts[number]) if record is None else record))
+    for text in texts:
+        plain = repaired(text)
+        found.append(text_hashes(plain[0] if isinstance(plain, list) and plain else {}))
     return [
         pl.Series("prompt_hash", [one.prompt_hash for one in found], pl.String),
         pl.Series("output_hash", [one.output_hash for one in found], pl.String),
