@@ -135,7 +135,7 @@ def _metrics(clues: Clues) -> list[Advice]:
 
 def _terms(clues: Clues) -> list[Advice]:
     """The terms of the split that explain failures, overall and at each band: the largest one, and any with its own."""
-    found = []
+    found: list[Advice] = []
     for row in clues.split:
         for term, measures in EXPLAINS.items():
             size = getattr(row, term)
@@ -146,6 +146,8 @@ def _terms(clues: Clues) -> list[Advice]:
                 continue
             finding = f"ln TPOT changed by {row.d_ln_tpot:+.3f}; {term.replace('_', ' ')} alone made it {size:+.3f}."
             evidence, action = _CAUSES[term](clues, row)
+            if any(item.action == action and item.stratum is None for item in found):
+                continue  # said for all loads already
             found.append(Advice(term, finding, evidence, action, row.stratum, measures))
     if not clues.split and clues.bad("acceptance_length"):
         evidence, action = _acceptance_cause(clues, None)
@@ -174,8 +176,10 @@ def _coverage_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
         evidence = f"Coverage went from {before.coverage:.1%} to {after.coverage:.1%} of the steps."
     return (
         evidence,
-        "Look for steps without a draft: a schedule that switches drafts off, n-gram lookups without a match, \
-structured output that voids drafts, resumes after preemption.",
+        (
+            "Look for steps without a draft: a schedule that switches drafts off, n-gram lookups without a match, "
+            "structured output that voids drafts, resumes after preemption."
+        ),
     )
 
 
@@ -188,6 +192,16 @@ def _truncation_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
 
 def _round_time_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
     before, after = _band_pair(clues.bands, row)
+    if before and after and before.round_time_ms and after.round_time_ms and after.rounds and not before.rounds:
+        cost = after.round_time_ms / before.round_time_ms
+        evidence = (
+            f"A round takes as long as {cost:.2f} ordinary steps and returns {after.effective_length or 0:.2f} tokens."
+        )
+        return (
+            evidence,
+            "Speculation does not pay at this load: switch it off there, or price shorter drafts with "
+            "`specledger recommend`.",
+        )
     evidence = "Round time is not known on both sides."
     if before and after and before.round_time_ms and after.round_time_ms:
         evidence = f"Round time went from {before.round_time_ms:.2f} to {after.round_time_ms:.2f} ms"

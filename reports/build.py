@@ -34,6 +34,9 @@ from .timeline import restarts, timeline
 
 EFFECTS = ("acceptance_length", "effective_length", "coverage", "round_time_ms", "tpot_ms", "output_tps")
 """Ratios whose change is told apart into within and mix."""
+OF_ROUNDS = frozenset({"effective_length", "coverage", "round_time_ms"})
+"""Figures of a step: one with a draft takes longer and returns more than one without, which is no regression."""
+ONE_SPECULATES = "Only one side speculates: what a round takes and what it returns are judged together, as TPOT."
 CLOCKS_DIFFER = "The gaps of one side were measured by its clients and those of the other by its servers."
 
 
@@ -233,13 +236,18 @@ class _Builder:
     def _measured(self, comparison: Comparison, choice: OriginChoice) -> list[GateResult]:
         """Latency and capacity: every gate at every place."""
         replaced = "itl_over" if comparison.origin_of(MEASURES["itl_ms_p99"]) != "snapshots" else "itl_ms_p99"
-        results = []
+        results: list[GateResult] = []
+        silent: set[str] = set()
         for gate, band in self.question.gates.places(comparison.load_bands):
             if gate.gate not in {"latency", "capacity"} or gate.measure == replaced:
                 continue
+            asked = band is None or gate.required or self.question.gates.explicit(gate, band)
+            if gate.measure in silent and not asked:
+                continue
             result = self._judge(gate, band, comparison, choice)
-            silent = result.verdict == "no_data" and band is not None
-            if not silent or gate.required or self.question.gates.explicit(gate, band):
+            if result.verdict == "no_data" and band is None:
+                silent.add(gate.measure)  # what nobody has overall is not worth a line at every band
+            if result.verdict != "no_data" or asked:
                 results.append(result)
         return results
 
@@ -259,7 +267,12 @@ class _Builder:
             found = comparison.alone(gate.measure, band)
             return judge_limit(gate, band, found, _partial(choice, found.origin))
         found = comparison.estimate(gate.measure, band, relative=gate.kind == "relative")
-        return judge(gate, band, found, _partial(choice, found.origin))
+        result = judge(gate, band, found, _partial(choice, found.origin))
+        if gate.measure in OF_ROUNDS and result.verdict != "no_data" and _one_speculates(comparison, found.origin):
+            return replace(
+                result, verdict="not_comparable", reason=ONE_SPECULATES, reason_code="speculation", p_value=None
+            )
+        return result
 
 
 def _partial(choice: OriginChoice, origin: str | None) -> str:
@@ -275,6 +288,13 @@ def _clocks_differ(comparison: Comparison, name: str) -> bool:
         for side in comparison.sides
     ]
     return {round(share) for share in shares if share is not None} == {0, 1}
+
+
+def _one_speculates(comparison: Comparison, origin: str | None) -> bool:
+    if origin is None:
+        return False
+    rounds = [float(comparison.reader.frame(side, origin).columns["rounds"].sum()) for side in comparison.sides]
+    return (rounds[0] > 0) != (rounds[1] > 0)
 
 
 def _limit_changed(counts: Sequence[Acceptance]) -> bool:

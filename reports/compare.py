@@ -27,6 +27,8 @@ SECONDS_TO_MS = 1e3
 LADDER: tuple[tuple[str, Grain], ...] = (("hour", "hour"), ("block", "block"), ("", "hour"))
 """Units from the largest to the smallest, and the grain at which the cells are read; the last is one observation."""
 OBSERVATION = {"requests": "request", "snapshots": "interval", "log_stats": "interval"}
+ABSENT = frozenset({"no_data", "no_baseline", "no_candidate"})
+"""Problems of a product's part that go before all others."""
 GO_ON = frozenset({"few_units"})
 """Problems that a smaller unit may cure."""
 
@@ -203,7 +205,8 @@ class Comparison:
         """A product of measures: changes of logarithms add up, and so do their variances."""
         parts = [(self.estimate(name, band), power) for name, power in measure.factors.items()]
         origin = ", ".join(dict.fromkeys(part.origin for part, _ in parts if part.origin))
-        problem = next((part.estimate.problem for part, _ in parts if part.estimate.problem), None)
+        problems = [part.estimate.problem for part, _ in parts if part.estimate.problem]
+        problem = next((code for code in problems if code in ABSENT), next(iter(problems), None))
         sides = [_product([(_side(part.estimate, index), power) for part, power in parts]) for index in (0, 1)]
         units = {part.estimate.unit for part, _ in parts}
         estimate = Estimate(

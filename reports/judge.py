@@ -35,8 +35,8 @@ PROBLEMS: Mapping[str, tuple[Verdict, str]] = {
 }
 """What keeps a verdict from being made: the verdict it leads to, and why."""
 BANDED: Mapping[str, tuple[Verdict, str]] = {
-    "no_baseline": ("not_comparable", "Only the candidate has data at this load."),
-    "no_candidate": ("not_comparable", "Only the baseline has data at this load."),
+    "no_baseline": ("not_comparable", "At this load only the candidate has this figure."),
+    "no_candidate": ("not_comparable", "At this load only the baseline has this figure."),
 }
 """The same at one load band, where one side was simply never there."""
 INTERVAL_METHODS = frozenset({"ratio", "difference", "quantile", "bucket share", "product"})

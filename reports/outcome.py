@@ -53,9 +53,16 @@ def _verdict(results: Sequence[GateResult], gates: GateSet) -> Verdict:
 def _decides(result: GateResult, gates: GateSet) -> bool:
     if result.required:
         return True
-    if result.severity != "fail" or (result.measure == "paired_outputs" and result.verdict == "not_comparable"):
+    if result.severity != "fail" or _stated(result):
         return False
     return result.stratum is None or (result.gate, result.measure, result.stratum.load_band) in gates.at_band
+
+
+def _stated(result: GateResult) -> bool:
+    """Whether it does not compare by design: speculation was switched on or off, or the target was changed."""
+    return result.verdict == "not_comparable" and (
+        result.reason_code == "speculation" or result.measure == "paired_outputs"
+    )
 
 
 def exit_code(results: Sequence[GateResult]) -> int:

@@ -258,3 +258,22 @@ def test_a_warehouse_without_cells_says_what_to_do(warehouse: Warehouse) -> None
     assert filled(TABLES["deployments"], {"instance": ["d"], "source": ["x"]}).num_rows == 1
     with pytest.raises(EmptyWarehouse, match="transform"):
         report(warehouse)
+
+
+def test_switching_speculation_on_is_judged_by_tpot_and_not_by_its_rounds(warehouse: Warehouse) -> None:
+    found = two_nights(warehouse, WORLD, replace(WORLD, draft_length=0))
+    assert gate(found, "latency", "tpot_ms").verdict == "pass"
+    for measure in ("round_time_ms", "effective_length"):
+        result = gate(found, "capacity", measure)
+        assert (result.verdict, result.reason_code) == ("not_comparable", "speculation")
+    assert [g.verdict for g in found.gates if g.measure == "acceptance_length" and g.gate == "capacity"] == ["no_data"]
+    assert not [result for result in found.gates if result.gate == "capacity" and result.verdict == "fail"]
+
+
+def test_speculation_that_does_not_pay_is_said_to_be_so(warehouse: Warehouse) -> None:
+    slow = replace(WORLD, cost=replace(WORLD.cost, per_token=2.0))
+    found = two_nights(warehouse, slow, replace(slow, draft_length=0))
+    assert gate(found, "latency", "tpot_ms").verdict == "fail"
+    (advice,) = [item for item in found.advice if item.stratum is None]
+    assert advice.cause == "round_time"
+    assert "does not pay" in advice.action
