@@ -55,91 +55,79 @@
 --   burstiness                 p99 stream gap / TPOT. [ratio]
 --   evidence                   measured, derived or estimated.
 -- -----------------------------------------------------------------------------
-WITH server_histograms AS (
-    SELECT date, deployment, origin, load, 'ttft_ms' AS figure, ttft.le AS edges, ttft.n AS counts
-    FROM cells_snapshots
+-- Algorithm: each row of band_totals gets a number, under which its buckets are added up. Server histograms of different
+-- edges meet on the edges that all of them have: counts up to such an edge are exact, whatever edges lie between.
+WITH bands AS (
+    SELECT *, row_number() OVER () AS band
+    FROM band_totals
+    WHERE origin IN ('snapshots', 'requests')
+),
+
+server_cells AS (
+    SELECT bands.band, cells.ttft, cells.request_tpot, cells.itl, cells.e2e
+    FROM cells_snapshots AS cells
+    INNER JOIN bands
+        ON
+            cells.date = bands.date
+            AND cells.deployment = bands.deployment
+            AND cells.origin = bands.origin
+            AND load_band(cells.load) = bands.load_band
+),
+
+server_histograms AS (
+    SELECT band, 'ttft_ms' AS figure, ttft.le AS edges, ttft.n AS counts FROM server_cells
     UNION ALL
-    SELECT date, deployment, origin, load, 'request_tpot_ms' AS figure, request_tpot.le AS edges, request_tpot.n AS counts
-    FROM cells_snapshots
+    SELECT band, 'request_tpot_ms' AS figure, request_tpot.le AS edges, request_tpot.n AS counts FROM server_cells
     UNION ALL
-    SELECT date, deployment, origin, load, 'itl_ms' AS figure, itl.le AS edges, itl.n AS counts
-    FROM cells_snapshots
+    SELECT band, 'itl_ms' AS figure, itl.le AS edges, itl.n AS counts FROM server_cells
     UNION ALL
-    SELECT date, deployment, origin, load, 'e2e_ms' AS figure, e2e.le AS edges, e2e.n AS counts
-    FROM cells_snapshots
+    SELECT band, 'e2e_ms' AS figure, e2e.le AS edges, e2e.n AS counts FROM server_cells
 ),
 
 server_counts AS (
-    SELECT
-        date,
-        deployment,
-        origin,
-        load_band(load) AS load_band,
-        figure,
-        edges,
-        unnest(edges) AS edge,
-        unnest(counts) AS n
+    SELECT band, figure, edges, unnest(edges) AS edge, unnest(counts) AS n
     FROM server_histograms
     WHERE list_sum(counts) > 0
 ),
 
 edge_sums AS (
-    SELECT
-        date,
-        deployment,
-        origin,
-        load_band,
-        figure,
-        edges,
-        edge,
-        sum(n) AS n
+    SELECT band, figure, edges, edge, sum(n) AS n
     FROM server_counts
     GROUP BY ALL
 ),
 
 cumulated AS (
-    SELECT
-        *,
-        sum(n) OVER (
-            PARTITION BY date, deployment, origin, load_band, figure, edges ORDER BY edge
-        ) AS cumulative
+    SELECT *, sum(n) OVER (PARTITION BY band, figure, edges ORDER BY edge) AS cumulative
     FROM edge_sums
 ),
 
-edge_sets AS (
-    SELECT date, deployment, origin, load_band, figure, count(DISTINCT edges) AS edge_lists
+edge_lists AS (
+    SELECT band, figure, count(DISTINCT edges) AS lists
     FROM edge_sums
     GROUP BY ALL
 ),
 
--- Counts up to an edge that every server has are exact and add up, whatever edges lie between.
 common_edges AS (
-    SELECT date, deployment, origin, load_band, figure, edge, sum(cumulative) AS cumulative
+    SELECT band, figure, edge, sum(cumulative) AS cumulative
     FROM cumulated
-    INNER JOIN edge_sets USING (date, deployment, origin, load_band, figure)
+    INNER JOIN edge_lists USING (band, figure)
     GROUP BY ALL
-    HAVING count(*) = any_value(edge_lists)
+    HAVING count(*) = any_value(lists)
 ),
 
 server_buckets AS (
-    SELECT
-        *,
-        cumulative - lag(cumulative, 1, 0) OVER (
-            PARTITION BY date, deployment, origin, load_band, figure ORDER BY edge
-        ) AS n
+    SELECT *, cumulative - lag(cumulative, 1, 0) OVER (PARTITION BY band, figure ORDER BY edge) AS n
     FROM common_edges
 ),
 
 -- Edges are in seconds.
 server_quantiles AS (
     SELECT
-        date,
-        deployment,
-        origin,
-        load_band,
+        band,
         figure,
         list(1e3 * edge ORDER BY edge) AS edges,
         list(n ORDER BY edge) AS counts,
+        1 AS ms,
         server_quantile(edges, counts, 0.50) AS p50,
         server_quantile(edges, counts, 0.95) AS p95,
         server_quantile(edges, counts, 0.99) AS p99
@@ -147,45 +135,46 @@ server_quantiles AS (
     GROUP BY ALL
 ),
 
-log_entries AS (
-    SELECT date, deployment, origin, load, context_band, task, 'ttft_ms' AS figure, unnest(map_entries(ttft)) AS entry
-    FROM cells_requests
+request_cells AS (
+    SELECT bands.band, cells.ttft, cells.request_tpot, cells.itl, cells.e2e, cells.longest_pause_ns
+    FROM cells_requests AS cells
+    INNER JOIN bands
+        ON
+            cells.date = bands.date
+            AND cells.deployment = bands.deployment
+            AND cells.origin = bands.origin
+            AND load_band(cells.load) = bands.load_band
+            AND cells.context_band IS NOT DISTINCT FROM bands.context_band
+            AND cells.task IS NOT DISTINCT FROM bands.task
+),
+
+log_counts AS (
+    SELECT band, 'ttft_ms' AS figure, unnest(map_keys(ttft)) AS bucket, unnest(map_values(ttft)) AS n
+    FROM request_cells
     UNION ALL
-    SELECT date, deployment, origin, load, context_band, task, 'request_tpot_ms' AS figure, unnest(map_entries(request_tpot)) AS entry
-    FROM cells_requests
+    SELECT band, 'request_tpot_ms' AS figure, unnest(map_keys(request_tpot)) AS bucket, unnest(map_values(request_tpot)) AS n
+    FROM request_cells
     UNION ALL
-    SELECT date, deployment, origin, load, context_band, task, 'itl_ms' AS figure, unnest(map_entries(itl)) AS entry
-    FROM cells_requests
+    SELECT band, 'itl_ms' AS figure, unnest(map_keys(itl)) AS bucket, unnest(map_values(itl)) AS n
+    FROM request_cells
     UNION ALL
-    SELECT date, deployment, origin, load, context_band, task, 'e2e_ms' AS figure, unnest(map_entries(e2e)) AS entry
-    FROM cells_requests
+    SELECT band, 'e2e_ms' AS figure, unnest(map_keys(e2e)) AS bucket, unnest(map_values(e2e)) AS n
+    FROM request_cells
 ),
 
 log_buckets AS (
-    SELECT
-        date,
-        deployment,
-        origin,
-        load_band(load) AS load_band,
-        context_band,
-        task,
-        figure,
-        entry.key AS bucket,
-        sum(entry.value) AS n
-    FROM log_entries
+    SELECT band, figure, bucket, sum(n) AS n
+    FROM log_counts
     GROUP BY ALL
 ),
 
+-- Buckets are in nanoseconds.
 log_quantiles AS (
     SELECT
-        date,
-        deployment,
-        origin,
-        load_band,
-        context_band,
-        task,
+        band,
         figure,
         map(list(bucket), list(n)) AS histogram,
+        1e-6 AS ms,
         log_quantile(histogram, 0.50) AS p50,
         log_quantile(histogram, 0.95) AS p95,
         log_quantile(histogram, 0.99) AS p99
@@ -194,21 +183,14 @@ log_quantiles AS (
 ),
 
 quantiles AS (
-    SELECT date, deployment, origin, load_band, figure, 1 AS ms, p50, p95, p99
-    FROM server_quantiles
-    UNION ALL BY NAME
-    SELECT date, deployment, origin, load_band, context_band, task, figure, 1e-6 AS ms, p50, p95, p99
-    FROM log_quantiles
+    SELECT band, figure, ms, p50, p95, p99 FROM server_quantiles
+    UNION ALL
+    SELECT band, figure, ms, p50, p95, p99 FROM log_quantiles
 ),
 
-wide AS (
+spreads AS (
     SELECT
-        date,
-        deployment,
-        origin,
-        load_band,
-        context_band,
-        task,
+        band,
         max(ms * p50.point) FILTER (figure = 'ttft_ms') AS ttft_ms_p50,
         max(ms * p50.lower) FILTER (figure = 'ttft_ms') AS ttft_ms_p50_lower,
         max(ms * p50.upper) FILTER (figure = 'ttft_ms') AS ttft_ms_p50_upper,
@@ -246,46 +228,22 @@ wide AS (
         max(ms * p99.lower) FILTER (figure = 'e2e_ms') AS e2e_ms_p99_lower,
         max(ms * p99.upper) FILTER (figure = 'e2e_ms') AS e2e_ms_p99_upper
     FROM quantiles
-    GROUP BY ALL
+    GROUP BY band
 ),
 
 pauses AS (
-    SELECT
-        date,
-        deployment,
-        origin,
-        load_band(load) AS load_band,
-        context_band,
-        task,
-        max(longest_pause_ns) / 1e6 AS longest_pause_ms
-    FROM cells_requests
-    GROUP BY ALL
+    SELECT band, max(longest_pause_ns) / 1e6 AS longest_pause_ms
+    FROM request_cells
+    GROUP BY band
 ),
 
 figures AS (
     SELECT
-        totals.*,
-        ratio(totals.decode_ns, totals.decode_tokens) / 1e6 AS tpot_ms,
-        pauses.longest_pause_ms,
-        wide.* EXCLUDE (date, deployment, origin, load_band, context_band, task)
-    FROM band_totals AS totals
-    LEFT JOIN wide
-        ON
-            totals.date = wide.date
-            AND totals.deployment = wide.deployment
-            AND totals.origin = wide.origin
-            AND totals.load_band = wide.load_band
-            AND totals.context_band IS NOT DISTINCT FROM wide.context_band
-            AND totals.task IS NOT DISTINCT FROM wide.task
-    LEFT JOIN pauses
-        ON
-            totals.date = pauses.date
-            AND totals.deployment = pauses.deployment
-            AND totals.origin = pauses.origin
-            AND totals.load_band = pauses.load_band
-            AND totals.context_band IS NOT DISTINCT FROM pauses.context_band
-            AND totals.task IS NOT DISTINCT FROM pauses.task
-    WHERE totals.origin IN ('snapshots', 'requests')
+        *,
+        ratio(decode_ns, decode_tokens) / 1e6 AS tpot_ms
+    FROM bands
+    LEFT JOIN spreads USING (band)
+    LEFT JOIN pauses USING (band)
 )
 
 SELECT
