@@ -76,8 +76,9 @@ figures AS (
         days.gpus_from,
         totals.seconds * days.gpus_per_engine AS gpu_seconds,
         CASE
-            WHEN totals.origin = 'snapshots' THEN CASE WHEN days.gpus_from = 'parallel sizes' THEN 'derived' ELSE 'measured' END
-            ELSE 'estimated'
+            WHEN totals.origin <> 'snapshots' THEN 'estimated'
+            WHEN days.gpus_from = 'parallel sizes' THEN 'derived'
+            ELSE 'measured'
         END AS evidence
     FROM totals
     LEFT JOIN deployment_days AS days USING (date, deployment)

@@ -55,7 +55,7 @@
 --   burstiness                 p99 stream gap / TPOT. [ratio]
 --   evidence                   measured, derived or estimated.
 -- -----------------------------------------------------------------------------
--- Algorithm: each row of band_totals gets a number, under which its buckets are added up. Server histograms of different
+-- Algorithm: each row of band_totals gets a number, under which its buckets are added up. Server histograms of other
 -- edges meet on the edges that all of them have: counts up to such an edge are exact, whatever edges lie between.
 WITH bands AS (
     SELECT *, row_number() OVER () AS band
@@ -149,17 +149,18 @@ request_cells AS (
 ),
 
 log_counts AS (
-    SELECT band, 'ttft_ms' AS figure, unnest(map_keys(ttft)) AS bucket, unnest(map_values(ttft)) AS n
+    SELECT band, 'ttft_ms' AS figure, unnest(map_keys(ttft)) AS bucket, unnest(map_values(ttft)) AS n FROM request_cells
+    UNION ALL
+    SELECT
+        band,
+        'request_tpot_ms' AS figure,
+        unnest(map_keys(request_tpot)) AS bucket,
+        unnest(map_values(request_tpot)) AS n
     FROM request_cells
     UNION ALL
-    SELECT band, 'request_tpot_ms' AS figure, unnest(map_keys(request_tpot)) AS bucket, unnest(map_values(request_tpot)) AS n
-    FROM request_cells
+    SELECT band, 'itl_ms' AS figure, unnest(map_keys(itl)) AS bucket, unnest(map_values(itl)) AS n FROM request_cells
     UNION ALL
-    SELECT band, 'itl_ms' AS figure, unnest(map_keys(itl)) AS bucket, unnest(map_values(itl)) AS n
-    FROM request_cells
-    UNION ALL
-    SELECT band, 'e2e_ms' AS figure, unnest(map_keys(e2e)) AS bucket, unnest(map_values(e2e)) AS n
-    FROM request_cells
+    SELECT band, 'e2e_ms' AS figure, unnest(map_keys(e2e)) AS bucket, unnest(map_values(e2e)) AS n FROM request_cells
 ),
 
 log_buckets AS (

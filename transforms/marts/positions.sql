@@ -78,7 +78,7 @@ band_rows AS (
     GROUP BY ALL
 ),
 
--- Positions that miss part of C belong to fewer rounds than R, and nobody knows to how many (printed rates are rounded).
+-- Positions that miss part of C belong to fewer rounds than R, and nobody knows to how many. Printed rates are rounded.
 closures AS (
     SELECT
         *,
