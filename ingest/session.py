@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..schemas.errors import SpecledgerError
+from ..schemas.lock import exclusive
 from .deployments import ensure_deployments, store_labels
 from .formats import FORMATS, UNKNOWN, Format
 from .identity import Known, KnownInputs
-from .lock import exclusive
 from .opening import Located, modified_at, named_instant
 from .prepare import AlreadyKnown, Options, Prepared, Refused, Waiting, prepare, refused
 from .publishing import recover
@@ -53,7 +53,7 @@ class Session:
 
     def run(self, located: list[Located], labels: dict[str, str]) -> IngestReport:
         """Read all inputs and store the labels."""
-        with exclusive(self._warehouse.root):
+        with exclusive(self._warehouse.root, "ingest"):
             recover(self._warehouse)
             self._known = KnownInputs(self._warehouse, self._options.deployment, self._options.server)
             self._batch = self._new_batch()

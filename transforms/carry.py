@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 CARRY_DAYS = {"snapshots": 7, "requests": 1, "log_stats": 7}
 """How many days back the partition before is looked for; requests are carried over midnight only."""
 
+CARRIED = "-carried"
+"""Ending of the folders under ``_tmp`` that hold carried rows."""
+
 _SERIES = {
     "snapshots": ("scraped_at", ("deployment", "instance", "engine", "model_name")),
     "log_stats": ("logged_at", ("deployment", "instance", "engine")),
@@ -29,12 +32,18 @@ _SERIES = {
 """Tables of which the last hour of each series is carried: enough to bridge scrapes that miss a value."""
 
 
+def sweep(warehouse: Warehouse) -> None:
+    """Remove what runs that were killed have left; only one run at a time carries anything."""
+    for folder in (warehouse.root / "_tmp").glob(f"*{CARRIED}"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @contextlib.contextmanager
 def carried(
     connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, files: Mapping[str, Iterable[DataFile]]
 ) -> Iterator[dict[str, list[Path]]]:
     """Files with what is carried out of the given ones, by table; they exist inside the block."""
-    folder = warehouse.aside("")
+    folder = warehouse.aside(CARRIED)
     try:
         yield {name: _written(connection, name, list(listed), folder / name) for name, listed in files.items()}
     finally:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from ..schemas import TABLES
 from ..schemas.config import Settings
+from ..schemas.lock import exclusive
 from ..schemas.warehouse import Warehouse
 from . import cells_run, marts_run
+from .carry import sweep
 from .catalog import transforms
 from .database import NO_LIMITS, Limits, connect, publish_database
 from .fingerprints import Fingerprints, StartRecords
@@ -42,10 +44,11 @@ def run(
 ) -> Summary:
     """Compute what changed since the last run, of the given dates or of all; everything of them under ``force``.
 
-    Raises EmptyWarehouse where nothing was ever ingested.
+    Raises EmptyWarehouse where nothing was ever ingested, WarehouseLocked where another run does not end.
     """
     warehouse.require()
-    with connect(warehouse, settings, limits) as connection:
+    with exclusive(warehouse.root, "transform"), connect(warehouse, settings, limits) as connection:
+        sweep(warehouse)
         connection.execute(f"CREATE VIEW deployments AS {warehouse.select(TABLES['deployments'])}")
         plan = Plan(warehouse, Fingerprints(settings, StartRecords(connection)), dates, force)
         for partition in plan.vanished:
@@ -67,7 +70,7 @@ def run(
         for some in _together(ledgers):
             marts_run.compute_ledger(connection, warehouse, some)
             plan.ledgers_computed(some)
-    publish_database(warehouse, settings)
+        publish_database(warehouse, settings)
     return Summary(tuple(computed), plan.vanished, tuple(days))
 
 

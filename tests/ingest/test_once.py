@@ -15,9 +15,9 @@ import pytest
 import zstandard
 
 from specledger.ingest import ingest
-from specledger.ingest.lock import exclusive
 from specledger.ingest.reader import Progress
 from specledger.schemas.errors import WarehouseLocked
+from specledger.schemas.lock import exclusive
 from specledger.schemas.warehouse import Warehouse
 from tests.ingest.contents import WHEN, WHERE, contents, rows
 
@@ -324,9 +324,9 @@ def test_a_run_that_dies_at_any_step_and_is_run_again_ends_in_the_same_state(
 
 def test_a_second_writer_waits_its_turn(folder: Path, warehouse: Path) -> None:
     with (
-        exclusive(warehouse),
+        exclusive(warehouse, "ingest"),
         pytest.raises(WarehouseLocked, match=str(os.getpid())),
-        exclusive(warehouse, wait_s=0),
+        exclusive(warehouse, "ingest", wait_s=0),
     ):
         pass
     take(warehouse, folder)

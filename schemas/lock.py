@@ -1,0 +1,58 @@
+"""One writer of a kind at a time: a file that its owner keeps locked as long as it lives."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from .errors import WarehouseError, WarehouseLocked
+
+WAIT_S = 600.0
+"""How long a second writer waits for the first."""
+_POLL_S = 0.1
+
+
+@contextlib.contextmanager
+def exclusive(root: Path, work: str, wait_s: float = WAIT_S) -> Iterator[None]:
+    """Hold the lock of a kind of work (``ingest``, ``transform``) on a warehouse.
+
+    Raises WarehouseLocked if another process still has it after ``wait_s`` seconds.
+
+    The lock belongs to the process: the system drops it when the owner ends, however it ends, so that it is never
+    left behind. The file says who the owner is.
+    """
+    path = root / f"_{work}.lock"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise WarehouseError(f"The warehouse {root} cannot be written: {error.strerror or error}.") from error
+    try:
+        _acquire(file, path, wait_s)
+        owner = {"host": socket.gethostname(), "pid": os.getpid(), "since": dt.datetime.now(dt.UTC).isoformat()}
+        os.ftruncate(file, 0)
+        os.pwrite(file, json.dumps(owner).encode(), 0)
+        yield
+        os.ftruncate(file, 0)
+    finally:
+        os.close(file)
+
+
+def _acquire(file: int, path: Path, wait_s: float) -> None:
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                owner = os.pread(file, 400, 0).decode("utf-8", "replace") or "another process"
+                raise WarehouseLocked(f"{path} is held by {owner}: wait until that run has ended, or end it.") from None
+            time.sleep(_POLL_S)
