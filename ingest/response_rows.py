@@ -58,7 +58,9 @@ class _Places:
     def first(self, *places: str, kind: pl.DataType) -> pl.Expr:
         """The first of these that is known."""
         used = [pl.col(place).cast(kind) for place in places if place in self._have]
-        return pl.coalesce(*used, pl.lit(None, kind)) if used else pl.lit(None, kind)
+        if len(used) == 1:
+            return used[0]
+        return pl.coalesce(*used) if used else pl.lit(None, kind)
 
     def body(self, *fields: str, kind: pl.DataType) -> pl.Expr:
         """The first of these fields that any body has, the record's own body first."""
@@ -86,9 +88,10 @@ class _Places:
 
     def times(self, milliseconds: tuple[str, ...], seconds: tuple[str, ...]) -> pl.Expr:
         """A list of times in ms."""
-        in_ms = self.first(*milliseconds, kind=_NUMBERS)
-        in_s = self.first(*seconds, kind=_NUMBERS)
-        return pl.coalesce(in_ms, in_s * 1e3)
+        in_ms, in_s = self.first(*milliseconds, kind=_NUMBERS), self.first(*seconds, kind=_NUMBERS) * 1e3
+        if not self._have.intersection(milliseconds):
+            return in_s
+        return pl.coalesce(in_ms, in_s) if self._have.intersection(seconds) else in_ms
 
 
 def rows_of(decoded: pl.DataFrame) -> pl.DataFrame:

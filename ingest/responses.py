@@ -212,12 +212,11 @@ def _read_again(lines: Lines, numbers: list[int], rejects: list[tuple[int, str]]
 
 def _finish(found: pl.DataFrame, lines: Lines, rejects: list[tuple[int, str]], *, hashed: bool) -> _Read:
     """Rows of the table ``requests``, and a reject for each record that is none."""
-    elsewhere = int(found["elsewhere"].sum())
-    found = found.filter(~found["elsewhere"])
-    wrong = found.filter(pl.col("nothing") | pl.col("negative"))
-    for number, negative in wrong.select("_line", "negative").iter_rows():
+    wrong = found["nothing"] | found["negative"]
+    elsewhere = found["elsewhere"]
+    for number, negative in found.filter(wrong & ~elsewhere).select("_line", "negative").iter_rows():
         rejects.append((number, _NEGATIVE if negative else _NOTHING))
-    rows = found.filter(~(pl.col("nothing") | pl.col("negative")))
+    rows = found.filter(~(wrong | elsewhere)) if (wrong | elsewhere).any() else found
     numbers = rows["_line"].to_numpy()
     inputs, offsets = lines.origins
     rows = rows.with_columns(
@@ -234,7 +233,7 @@ def _finish(found: pl.DataFrame, lines: Lines, rejects: list[tuple[int, str]], *
     disagreeing = int(rows["disagrees"].sum())
     rows = rows.drop("_line", "labels", "response_id", *_FAULTS, strict=False)
     rejects.sort(key=lambda reject: reject[0])
-    return _Read(rows, rejects, lines, disagreeing, elsewhere)
+    return _Read(rows, rejects, lines, disagreeing, int(elsewhere.sum()))
 
 
 def _own_id(line: bytes) -> str:

@@ -168,7 +168,8 @@ class Batch:
         for name, frames in buffers.items():
             rows = pl.concat(frames, how="vertical")
             frames.clear()
-            for (day, deployment), part in rows.partition_by(["_date", "_deployment"], as_dict=True).items():
+            for part in _partitions(rows):
+                day, deployment = part["_date"][0], part["_deployment"][0]
                 self._stage(TABLES[name], day, deployment, part.drop("_date", "_deployment"))
 
     def _stage(self, table: Table, day: dt.date, deployment: str, rows: pl.DataFrame) -> None:
@@ -185,7 +186,8 @@ class Batch:
         if new.is_empty():
             return
         order = [name for name in _ORDER.get(table.name, ("instance", "byte_offset")) if name in new.columns]
-        new = new.sort(order, maintain_order=True)
+        if not _in_order(new, order):
+            new = new.sort(order, maintain_order=True)
         path = self._warehouse.stage(table, new.drop("_input").to_arrow())
         keys.staged(path)
         # The name tells readers whether requests of several formats must be merged.
@@ -247,6 +249,24 @@ class Batch:
             "tool_version": [__version__] * len(inputs),
         }
         return pl.DataFrame(columns, schema=SCHEMAS["ingested_files"])
+
+
+def _partitions(rows: pl.DataFrame) -> list[pl.DataFrame]:
+    by = ["_date", "_deployment"]
+    if all(rows[name].min() == rows[name].max() for name in by):
+        return [rows]
+    return rows.partition_by(by)
+
+
+def _in_order(rows: pl.DataFrame, order: list[str]) -> bool:
+    """Whether the first of these columns that is not constant rises."""
+    for name in order:
+        column = rows[name]
+        if column.dtype.is_nested():
+            return False
+        if column.null_count() or column.min() != column.max():
+            return column.is_sorted()
+    return True
 
 
 def _filled(frame: pl.DataFrame, name: str, values: Sequence[dt.date | str]) -> pl.Series:
