@@ -59,8 +59,9 @@ sums AS (
         sum(preemptions) AS preemptions,
         greatest(sum(unfinished), 0) AS unfinished,
         max(longest) AS longest,
-        CASE WHEN bool_and(longest IS NOT NULL) FILTER (rounds > 0) THEN sum(longest * rounds) END AS draftable,
-        CASE WHEN bool_and(longest IS NOT NULL) FILTER (rounds > 0) THEN sum(longest * rounds_most) END AS draftable_most
+        bool_and(longest IS NOT NULL) FILTER (rounds > 0) AS limited,
+        CASE WHEN limited THEN sum(longest * rounds) END AS draftable,
+        CASE WHEN limited THEN sum(longest * rounds_most) END AS draftable_most
     FROM limited_parts
     GROUP BY ALL
 ),
@@ -211,7 +212,9 @@ bound_checks AS (
             WHEN step_rounds > steps + 2 * coalesce(unfinished, 0)
                 THEN format('{:,} rounds ran in only {:,} steps.', step_rounds, steps)
             WHEN step_rounds > steps
-                THEN format('{:,} rounds of requests that were cut off or still run returned nothing.', step_rounds - steps)
+                THEN format(
+                    '{:,} rounds of requests that were cut off or still run returned nothing.', step_rounds - steps
+                )
             WHEN step_rounds < steps AND steps - step_rounds = preemptions
                 THEN format('{:,} returns after a resume from preemption carried no draft.', preemptions)
             WHEN step_rounds < steps AND preemptions > 0
@@ -439,7 +442,12 @@ compared_counts AS (
             [
                 {'check_name': 'rounds_agree', 'expected': server_rounds, 'found': rounds, 'sequences': sequences},
                 {'check_name': 'drafted_agree', 'expected': server_drafted, 'found': drafted, 'sequences': sequences},
-                {'check_name': 'accepted_agree', 'expected': server_accepted, 'found': accepted, 'sequences': sequences},
+                {
+                    'check_name': 'accepted_agree',
+                    'expected': server_accepted,
+                    'found': accepted,
+                    'sequences': sequences
+                },
                 {
                     'check_name': 'output_tokens_agree',
                     'expected': server_output_tokens,
@@ -559,7 +567,9 @@ iteration_checks AS (
         END AS holds,
         CASE
             WHEN generation_requests <> steps
-                THEN format('The iterations hold {:,} steps, the counters {:,}: other spans.', generation_requests, steps)
+                THEN format(
+                    'The iterations hold {:,} steps, the counters {:,}: other spans.', generation_requests, steps
+                )
             WHEN generation_tokens > expected AND preemptions > 0
                 THEN format(
                     '{:,} positions were computed again after {:,} preemptions.', generation_tokens - expected, preemptions
