@@ -70,6 +70,15 @@ def read_in_parts(content: str | bytes, ends: Iterable[int], **facts: Any) -> Lo
     return sink
 
 
+def read_rotated(*contents: str, **facts: Any) -> LogSink:
+    """What is read of the files of a rotated log, in order; each is read with what the one before it left."""
+    sink = LogSink()
+    progress = Progress(0)
+    for content in contents:
+        progress = _read(sink, content.encode(), Progress(0, progress.resume), settled=False, **facts)
+    return sink
+
+
 def _read(sink: LogSink, data: bytes, before: Progress, **facts: Any) -> Progress:
     kept = json.loads(json.dumps(dict(before.resume)))
     known = {"source": "x.log", "deployment": "d", "instance": "i", "modified_at": MODIFIED_AT, **facts}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from specledger.ingest import log_stats
-from tests.ingest.log_reading import LogSink, read, read_in_parts
+from tests.ingest.log_reading import LogSink, read, read_in_parts, read_rotated
 from tests.ingest.log_writer import TRAP
 
 STATS = (
@@ -369,6 +369,16 @@ class TestTheLastLine:
         log = config + stats()
         seen = read_in_parts(log, [len(log)], **YEAR)
         assert [len(frame) for frame in seen.frames["log_stats"]] == [1]
+
+
+class TestRotation:
+    def test_a_pair_may_be_parted_by_two_files(self) -> None:
+        sink = read_rotated(stats() + spec() + stats(second=10), spec(200, second=10) + "chatter\n", **YEAR)
+        assert sorted(owners(sink)) == [(0, 200), (0, 580)]
+
+    def test_the_year_goes_on_in_the_next_file(self) -> None:
+        sink = read_rotated(stats().replace("09-14", "12-31"), stats().replace("09-14", "01-01"), **YEAR)
+        assert sorted(row["logged_at"].year for row in sink.stats) == [2026, 2027]
 
 
 class TestContainers:
