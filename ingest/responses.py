@@ -137,7 +137,8 @@ class _Readers:
             lines = found.lines
             self._disagreeing += found.disagreeing
             self._elsewhere += found.elsewhere
-            self.sink.rows("requests", found.rows)
+            if found.rows.height:
+                self.sink.rows("requests", found.rows)
             for number, reason in found.rejects:
                 inputs, offsets = lines.origins
                 self.sink.reject(int(inputs[number]), int(offsets[number]), reason, redacted(lines.text(number)))
