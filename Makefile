@@ -31,7 +31,9 @@ test-wheel: $(VENV)/tools  ## Run the tests against the built wheel, in an envir
 
 .PHONY: bench
 bench: $(VENV)/tools  ## Measure speed and memory against their anchors.
-	$(BIN)/python -m tests.bench
+	@set -e; for file in tests/bench/bench_*.py; do \
+		$(BIN)/python -m tests.bench.$$(basename $$file .py); \
+	done
 
 .PHONY: calibrate
 calibrate: $(VENV)/tools  ## Measure false alarms, detection and coverage on simulated fleets (minutes).
