@@ -24,6 +24,8 @@ class Publication:
 
     files: list[tuple[Path, Path]] = field(default_factory=list)
     commit: tuple[Path, Path] | None = None
+    obsolete: list[Path] = field(default_factory=list)
+    """Published files whose rows the commit record repeats; they go once it is there."""
 
 
 def publish(warehouse: Warehouse, batch: str, publication: Publication) -> None:
@@ -36,13 +38,14 @@ def publish(warehouse: Warehouse, batch: str, publication: Publication) -> None:
     aside, record = publication.commit
     intent = warehouse.root / "_pending" / f"{batch}.json"
     try:
-        if publication.files:
-            for path, _ in (*publication.files, publication.commit):
-                _flush(path)
+        for path, _ in (*publication.files, publication.commit):
+            _flush(path)
+        if publication.files or publication.obsolete:
             text = json.dumps(
                 {
                     "commit": str(record.relative_to(warehouse.root)),
                     "files": [str(target.relative_to(warehouse.root)) for _, target in publication.files],
+                    "obsolete": [str(path.relative_to(warehouse.root)) for path in publication.obsolete],
                 }
             )
             draft = warehouse.aside(".json")
@@ -52,6 +55,8 @@ def publish(warehouse: Warehouse, batch: str, publication: Publication) -> None:
         for path, target in publication.files:
             warehouse.publish(path, target)
         warehouse.publish(aside, record)
+        for path in publication.obsolete:
+            path.unlink(missing_ok=True)
         intent.unlink(missing_ok=True)
     except OSError as error:
         raise WarehouseError(
@@ -61,13 +66,13 @@ def publish(warehouse: Warehouse, batch: str, publication: Publication) -> None:
 
 
 def recover(warehouse: Warehouse) -> None:
-    """Undo batches that were begun and not committed, and remove files that dead runs left aside."""
+    """Undo batches that were begun and not committed, end those that were, and remove what dead runs left aside."""
     for intent in sorted((warehouse.root / "_pending").glob("*.json")):
         try:
             plan = json.loads(intent.read_text(encoding="utf-8"))
-            if not (warehouse.root / plan["commit"]).exists():
-                for name in plan["files"]:
-                    (warehouse.root / name).unlink(missing_ok=True)
+            committed = (warehouse.root / plan["commit"]).exists()
+            for name in plan["obsolete" if committed else "files"]:
+                (warehouse.root / name).unlink(missing_ok=True)
             intent.unlink(missing_ok=True)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise WarehouseError(f"{intent} cannot be read ({error}): delete the files it lists, then it.") from error

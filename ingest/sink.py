@@ -28,6 +28,8 @@ FLUSH_BYTES = 128 << 20
 REJECT_TEXT = 200
 """Characters of a rejected record that are kept."""
 REJECTS_BUFFERED = 10_000
+RECORD_FILES = 32
+"""Commit records of one day and deployment at which they are put together in one file."""
 
 TABLES = {table.name: table for table in RAW_TABLES}
 SCHEMAS: dict[str, dict[str, pl.DataType]] = {
@@ -216,9 +218,15 @@ class Batch:
             )
         ]
         deployment = self.tallies[0].context.deployment
-        record = self._warehouse.stage(INGESTED_FILES, self._records().to_arrow())
+        records = self._records()
+        earlier = self._warehouse.files(INGESTED_FILES, date=self._now.date(), deployment=deployment)
+        if len(earlier) >= RECORD_FILES:
+            # Every ingest reads all of these, so a server that is ingested every minute must not leave one a minute.
+            self._publication.obsolete = [file.path for file in earlier]
+            kept = pl.read_parquet(self._publication.obsolete, hive_partitioning=False).cast(records.schema)
+            records = pl.concat([kept, records])
         target = self._warehouse.partition(INGESTED_FILES, self._now.date(), deployment) / f"{batch}.parquet"
-        self._publication.commit = (record, target)
+        self._publication.commit = (self._warehouse.stage(INGESTED_FILES, records.to_arrow()), target)
         publish(self._warehouse, batch, self._publication)
 
     def _name(self) -> str:

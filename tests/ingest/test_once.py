@@ -322,6 +322,18 @@ def test_a_run_that_dies_at_any_step_and_is_run_again_ends_in_the_same_state(
     assert died or steps > 8
 
 
+def test_commit_records_are_put_together_without_losing_one(
+    tmp_path: Path, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specledger.ingest.sink.RECORD_FILES", 3)
+    for number in range(7):
+        (tmp_path / f"{number}.jsonl").write_text(jsonl(number, number + 1))
+        take(warehouse, tmp_path / f"{number}.jsonl")
+        assert len(list(warehouse.glob("ingested_files/*/*/*"))) <= 3
+    assert rows(warehouse, "SELECT count(*), count(DISTINCT source) FROM ingested_files") == [(7, 7)]
+    assert take(warehouse, tmp_path) == {}
+
+
 def test_a_second_writer_waits_its_turn(folder: Path, warehouse: Path) -> None:
     with (
         exclusive(warehouse, "ingest"),
