@@ -54,8 +54,8 @@ def headline(report: Report) -> str:
 
 
 def findings(report: Report) -> tuple[str, ...]:
-    """Further sentences, each on its own: mix, split, benefit, grid; those without data are left out."""
-    sentences = (mix(report), split(report), benefit(report), grid(report))
+    """Further sentences, each on its own: benefit, mix, split, grid; those without data are left out."""
+    sentences = (benefit(report), mix(report), split(report), grid(report))
     return tuple(sentence for sentence in sentences if sentence)
 
 

@@ -91,7 +91,7 @@ def changes(rows: Rows) -> alt.LayerChart:
             ("unit:N", "unit", None),
         ),
     )
-    beyond = base.mark_text(align="right", dx=-10).encode(x=alt.X("shown:Q"), text="beyond:N")
+    beyond = base.mark_text(align="right", dx=6, dy=-13).encode(x=alt.X("shown:Q"), text="beyond:N")
     zero = alone().mark_rule(color=MUTED, strokeDash=[2, 2]).encode(x=alt.datum(0))
     layers = [layer for layer, field in ((allowed, "tolerance"), (spans, "lower")) if holds(rows, field)]
     return finish(rows, zero, *layers, points, beyond, names_of_gates, height=ROW_HEIGHT * len(order))

@@ -125,7 +125,7 @@ def _course(rows: Rows, field: str, title: str, colour: str, form: str, *, from_
         .transform_filter(f"isValid(datum.{field})")
         .encode(
             x=alt.X("start:T", title="Time (UTC)", scale=alt.Scale(type="utc"), axis=time),
-            y=alt.Y(f"{field}:Q", title=title, scale=alt.Scale(zero=from_zero), axis=AXES[form]),
+            y=alt.Y(f"{field}:Q", title=title, scale=_scale(rows, field, from_zero=from_zero), axis=AXES[form]),
         )
     )
     lines = base.mark_line(strokeWidth=1.5, opacity=0.8).encode(**side.lines(), detail="segment:N")
@@ -143,3 +143,10 @@ def _course(rows: Rows, field: str, title: str, colour: str, form: str, *, from_
         **side.points(),
     )
     return lines, points
+
+
+def _scale(rows: Rows, field: str, *, from_zero: bool) -> alt.Scale:
+    """The scale of a figure; one that is zero all the time still gets an axis."""
+    if from_zero and not any(row[field] for row in rows):
+        return alt.Scale(domain=[0, 1])
+    return alt.Scale(zero=from_zero)
