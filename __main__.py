@@ -23,7 +23,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "transform": ("transforms.commands:transform", "Compute cells and marts of what changed since the last run."),
     "check": ("transforms.check_command:check", "Show data quality and reconciliation."),
     "report": ("reports.commands:report", "Compare a candidate with a baseline and judge the gates."),
-    "chart": ("reports.chart_command:chart", "Draw one chart of a report."),
+    "chart": (
+        "reports.chart_command:chart",
+        "Draw one chart of a finished report, or of a comparison in the warehouse.",
+    ),
     "recommend": (
         "reports.recommend_command:recommend_command",
         "Recommend draft lengths by load, with their evidence.",
