@@ -48,7 +48,7 @@ cells AS (
         sum(generation_tokens) AS generation_tokens,
         sum(context_requests) AS context_requests,
         sum(context_tokens) AS context_tokens,
-        histogram(log_bucket(elapsed_ns)) AS elapsed,
+        log_histogram(elapsed_ns) AS elapsed,
         count(elapsed_ns) AS elapsed_n,
         sum(elapsed_ns) AS elapsed_sum,
         max(elapsed_ns) AS elapsed_max,

@@ -57,7 +57,7 @@ WITH cells AS (
         count(kv_ppm) AS kv_n,
         sum(kv_ppm) AS kv_ppm,
         max(kv_ppm) AS kv_max_ppm,
-        histogram(CAST(round(kv_ppm / 1000) AS INTEGER)) AS kv_hist,
+        tally(CAST(round(kv_ppm / 1000) AS INTEGER)) AS kv_hist,
         count(waiting) AS waiting_n,
         sum(waiting) AS waiting,
         max(waiting) AS waiting_max,

@@ -80,24 +80,10 @@
 --   steps_step_rounds     Σ steps·step_rounds.
 --   step_rounds_rounds    Σ step_rounds².
 -- -----------------------------------------------------------------------------
--- Stream gaps come as lists: they are counted apart, cell by cell, and joined to the sums over requests.
 WITH observed AS (
     SELECT
         *,
-        {
-            'date': date,
-            'deployment': deployment,
-            'instance': instance,
-            'hour': hour,
-            'block': block,
-            'load': load,
-            'context_band': context_band,
-            'task': task,
-            'temperature_class': temperature_class,
-            'output_band': output_band,
-            'lora': lora,
-            'draft_limit': draft_limit
-        } AS cell,
+        list_transform(gaps_ms, lambda gap: ms_to_ns(CAST(gap AS DOUBLE))) AS gaps_ns,
         CASE WHEN later_tokens IS NOT NULL AND decode_ns IS NOT NULL THEN later_tokens END AS decode_tokens,
         -- A step without its time would tilt T_round, a time without its steps as well: both or neither.
         CASE WHEN decode_tokens IS NOT NULL THEN steps END AS timed_steps,
@@ -110,9 +96,20 @@ WITH observed AS (
     FROM requests_by_load
 ),
 
-sums AS (
+cells AS (
     SELECT
-        cell,
+        date,
+        deployment,
+        instance,
+        hour,
+        block,
+        load,
+        context_band,
+        task,
+        temperature_class,
+        output_band,
+        lora,
+        draft_limit,
         count(*) AS n,
         count(*) FILTER (returned) AS requests,
         sum(output_tokens) AS output_tokens,
@@ -131,28 +128,35 @@ sums AS (
         count(*) FILTER (status = 'ok') AS succeeded,
         count(*) FILTER (status IN ('failed', 'aborted')) AS failed,
         sum(preemptions) AS preemptions,
-        histogram(log_bucket(ttft_ns)) AS ttft,
+        log_histogram(ttft_ns) AS ttft,
         count(ttft_ns) AS ttft_n,
         sum(ttft_ns) AS ttft_sum,
         max(ttft_ns) AS ttft_max,
-        histogram(log_bucket(request_tpot_ns)) AS request_tpot,
+        log_histogram(request_tpot_ns) AS request_tpot,
         count(request_tpot_ns) AS request_tpot_n,
         sum(request_tpot_ns) AS request_tpot_sum,
         max(request_tpot_ns) AS request_tpot_max,
-        histogram(log_bucket(e2e_ns)) AS e2e,
+        log_histogram(e2e_ns) AS e2e,
         count(e2e_ns) AS e2e_n,
         sum(e2e_ns) AS e2e_sum,
         max(e2e_ns) AS e2e_max,
-        histogram(log_bucket(queue_ns)) AS queue,
+        log_histogram(queue_ns) AS queue,
         count(queue_ns) AS queue_n,
         sum(queue_ns) AS queue_sum,
         max(queue_ns) AS queue_max,
-        histogram(log_bucket(prefill_ns)) AS prefill,
+        log_histogram(prefill_ns) AS prefill,
         count(prefill_ns) AS prefill_n,
         sum(prefill_ns) AS prefill_sum,
         max(prefill_ns) AS prefill_max,
+        list_aggregate(
+            flatten(list(list_transform(gaps_ns, lambda gap_ns: log_bucket(gap_ns)))), 'histogram'
+        ) AS itl,
+        sum(len(gaps_ns)) AS itl_n,
+        sum(list_sum(gaps_ns)) AS itl_sum,
+        max(list_max(gaps_ns)) AS itl_max,
+        sum(len(gaps_ns)) FILTER (gaps_from = 'client') AS itl_client_n,
         max(longest_pause_ns) AS longest_pause_ns,
-        histogram(log_bucket(longest_pause_ns)) AS longest_pause,
+        log_histogram(longest_pause_ns) AS longest_pause,
         sum(CAST(met_limits AS INTEGER)) AS qualified,
         sum(CASE WHEN met_limits THEN output_tokens WHEN NOT met_limits THEN 0 END) AS qualified_tokens,
         sum_of_products(rounds, rounds) AS rounds_rounds,
@@ -171,47 +175,24 @@ sums AS (
         sum_of_products(timed_steps, step_rounds) AS steps_step_rounds,
         sum_of_products(step_rounds, step_rounds) AS step_rounds_rounds
     FROM observed
-    GROUP BY cell
-),
-
-gaps AS (
-    SELECT cell, gaps_from, ms_to_ns(CAST(unnest(gaps_ms) AS DOUBLE)) AS gap_ns
-    FROM observed
-),
-
-gap_sums AS (
-    SELECT
-        cell,
-        histogram(log_bucket(gap_ns)) AS itl,
-        count(gap_ns) AS itl_n,
-        sum(gap_ns) AS itl_sum,
-        max(gap_ns) AS itl_max,
-        count(gap_ns) FILTER (gaps_from = 'client') AS itl_client_n
-    FROM gaps
-    GROUP BY cell
-),
-
-complete AS (
-    SELECT sums.*, gap_sums.* EXCLUDE (cell)
-    FROM sums
-    LEFT JOIN gap_sums ON sums.cell = gap_sums.cell
+    GROUP BY ALL
 )
 
 SELECT
-    CAST(cell.date AS DATE) AS date,
-    CAST(cell.deployment AS VARCHAR) AS deployment,
-    CAST(cell.instance AS VARCHAR) AS instance,
+    CAST(date AS DATE) AS date,
+    CAST(deployment AS VARCHAR) AS deployment,
+    CAST(instance AS VARCHAR) AS instance,
     CAST(NULL AS INTEGER) AS engine,
     CAST('requests' AS VARCHAR) AS origin,
-    CAST(cell.hour AS TINYINT) AS hour,
-    CAST(cell.block AS SMALLINT) AS block,
-    CAST(cell.load AS INTEGER) AS load,
-    CAST(cell.context_band AS VARCHAR) AS context_band,
-    CAST(cell.task AS VARCHAR) AS task,
-    CAST(cell.temperature_class AS VARCHAR) AS temperature_class,
-    CAST(cell.output_band AS VARCHAR) AS output_band,
-    CAST(cell.lora AS VARCHAR) AS lora,
-    CAST(cell.draft_limit AS INTEGER) AS draft_limit,
+    CAST(hour AS TINYINT) AS hour,
+    CAST(block AS SMALLINT) AS block,
+    CAST(load AS INTEGER) AS load,
+    CAST(context_band AS VARCHAR) AS context_band,
+    CAST(task AS VARCHAR) AS task,
+    CAST(temperature_class AS VARCHAR) AS temperature_class,
+    CAST(output_band AS VARCHAR) AS output_band,
+    CAST(lora AS VARCHAR) AS lora,
+    CAST(draft_limit AS INTEGER) AS draft_limit,
     CAST(n AS BIGINT) AS n,
     CAST(NULL AS BIGINT) AS duration_ns,
     CAST(requests AS BIGINT) AS requests,
@@ -275,4 +256,4 @@ SELECT
     CAST(step_decode_decode AS HUGEINT) AS step_decode_decode,
     CAST(steps_step_rounds AS HUGEINT) AS steps_step_rounds,
     CAST(step_rounds_rounds AS HUGEINT) AS step_rounds_rounds
-FROM complete
+FROM cells

@@ -155,7 +155,7 @@ gauged AS (
         - coalesce(covered_until(first_before, windows.decodes), 0) AS covered,
         twice_until(last_before, windows.ends)
         - coalesce(twice_until(first_before, windows.decodes), 0) AS twice
-    FROM running_windows AS windows
+    FROM (FROM running_windows SEMI JOIN readings USING (span)) AS windows
     ASOF LEFT JOIN integrals AS first_before
         ON windows.span = first_before.span AND windows.decodes >= first_before.at_us
     ASOF INNER JOIN integrals AS last_before
