@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from .history import History
 from .model import Advice, BandFigures, Change, GateResult, PositionFigures, ReconciliationRow, SplitRow
 
 WORTH_NAMING = 0.01
@@ -44,6 +45,7 @@ class Clues:
     positions: Sequence[PositionFigures]
     reconciliation: Sequence[ReconciliationRow]
     changes: Sequence[Change]
+    histories: Sequence[History] = ()
 
     def bad(self, *measures: str) -> list[GateResult]:
         """Failures and warnings of these measures, overall or at a band."""
@@ -294,4 +296,19 @@ def _prefill(clues: Clues) -> list[Advice]:
             None,
             ("longest_pause_ms", "itl_ms_p99", "itl_over"),
         )
+    ]
+
+
+def _drifts(clues: Clues) -> list[Advice]:
+    return [
+        Advice(
+            "drift",
+            f"Acceptance of {history.deployment} moves with the age of the process.",
+            f"{drift.per_day:+.2%} a day over {drift.hours} hours, {drift.over_life:+.1%} over the longest life.",
+            "Look for what accumulates in the process (cache, adapters, shifting prompts); a restart would show it.",
+            None,
+            ("acceptance_length", "effective_length", "tpot_ms"),
+        )
+        for history in clues.histories
+        if (drift := history.drift) is not None
     ]

@@ -66,7 +66,8 @@ class Frame:
     """One side and origin, one element for each unit × load × finer keys."""
 
     unit: Index
-    night: Index
+    hour: Index
+    """Hours since 1970."""
     load: Index
     """NO_LOAD where it is not known."""
     rest: Index
@@ -74,6 +75,11 @@ class Frame:
     n: Vector
     columns: Mapping[str, Vector]
     """Σ by column; for measures ``<measure>.num``, ``.den`` and, where cells hold them, ``.nn``, ``.nd``, ``.dd``."""
+
+    @property
+    def night(self) -> Index:
+        """UTC date as days since 1970."""
+        return self.hour // 24
 
     @property
     def rows(self) -> int:
@@ -207,13 +213,13 @@ class CellReader:
         } | {name: quote(name) for name in PLAIN if name in names}
         selected = ", ".join(f"coalesce(sum({part}), 0)::DOUBLE AS {quote(key)}" for key, part in parts.items())
         found = self._arrow(
-            f"SELECT night, unit, load, rest, sum(n)::DOUBLE AS n, {selected} "
+            f"SELECT epoch_hour, unit, load, rest, sum(n)::DOUBLE AS n, {selected} "
             f"FROM ({self._cells(side, origin, grain, loads)}) GROUP BY ALL ORDER BY ALL"
         )
         unit, rest, rests = _unit_codes(found), *_rest_codes(found)
         return Frame(
             unit,
-            _ints(found, "night"),
+            _ints(found, "epoch_hour"),
             _ints(found, "load"),
             rest,
             rests,
@@ -239,7 +245,8 @@ class CellReader:
             name = f"cells_{len(self._tables)}"
             self._connection.execute(
                 f"CREATE TEMP TABLE {name} AS SELECT {', '.join('cells.' + quote(name) for name in left)}{gpus}, "
-                f"(cells.date - DATE '1970-01-01')::BIGINT AS night, {unit} || hour AS unit_hour, "
+                f"(cells.date - DATE '1970-01-01')::BIGINT AS night, 24 * night + hour AS epoch_hour, "
+                f"{unit} || hour AS unit_hour, "
                 f"{unit} || block AS unit_block, coalesce(load, {NO_LOAD})::BIGINT AS load, {rest} AS rest "
                 f"FROM ({select_nights(self._warehouse, table, side)}) AS cells LEFT JOIN days USING (date, deployment)"
             )

@@ -374,7 +374,7 @@ class Night:
     judged: Verdict | None = None
     change_point: bool = False
     used: bool = True
-    """False where the rolling baseline leaves the night out."""
+    """Whether the baseline of this report holds the night."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,10 @@ class Selector:
 
     def __init__(self, nights: Iterable[Night], records: Iterable[Mapping[str, Any]]) -> None:
         """``records`` are rows of ``deployments`` (all columns by name), in any order."""
-        self._connection = _locked(sorted(set(nights)), list(records))
+        found = list(records)
+        self.nights = tuple(sorted(set(nights)))
+        self._starts = [(record["deployment"], record["started_at"]) for record in found if record.get("started_at")]
+        self._connection = _locked(list(self.nights), found)
 
     @classmethod
     def of(cls, warehouse: Warehouse, connection: duckdb.DuckDBPyConnection) -> Selector:
@@ -97,6 +100,10 @@ class Selector:
                 f"({_first_line(error)}); columns are {', '.join(self.columns())}."
             ) from error
         return Selection(where, tuple(sorted({Night(date, deployment) for date, deployment in rows})))
+
+    def starts(self, deployment: str) -> list[dt.datetime]:
+        """When processes of a deployment started (naive UTC), as far as their logs tell, rising."""
+        return sorted(started for name, started in self._starts if name == deployment)
 
     def facts(self, selection: Selection) -> list[dict[str, Any]]:
         """One row of the selection table for each deployment of a selection: that of its last selected night."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from .cells_read import Frame
-from .sums import Index, Mask, Vector, add_up
+from .sums import Index, Mask, add_up
 
 ACCOUNT = ("step_decode_ns", "step_tokens", "steps", "step_rounds", "step_accepted")
 
@@ -66,9 +66,9 @@ class Account:
         return min(1.0, (self.steps + self.accepted - self.tokens) / self.accepted)
 
 
-def accounts(frame: Frame, stratum: Index, strata: int, mask: Mask) -> list[Account]:
+def accounts(frame: Frame, stratum: Index, strata: int) -> list[Account]:
     """The accounts of a side, by stratum."""
-    columns = [add_up(stratum[mask], frame.columns[name][mask], strata) for name in ACCOUNT]
+    columns = [add_up(stratum, frame.columns[name], strata) for name in ACCOUNT]
     return [Account(*(float(value) for value in row)) for row in np.stack(columns, axis=1)]
 
 
@@ -148,7 +148,7 @@ def _shapley(values: Mapping[tuple[int, int, int], float], axis: int) -> float:
     return math.fsum(terms) / 6
 
 
-def decode_share(side: Sequence[Account], part: Vector | Mask) -> float | None:
+def decode_share(side: Sequence[Account], part: Mask) -> float | None:
     """The share of a side's decode time in the strata of a mask; None without any."""
     total = math.fsum(account.time for account in side)
     inside = math.fsum(account.time for account, chosen in zip(side, part, strict=True) if chosen)

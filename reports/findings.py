@@ -1,0 +1,129 @@
+"""What a report finds beside its verdicts: effects, the split, shifts of the traffic, and what a reader must know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..schemas.measures import ROUND_TIME
+from . import changes as differences
+from .compare import Comparison
+from .history import History
+from .model import Change, Effect, GateResult, SplitRow, Stratum
+from .nights import MIN_NIGHTS
+from .requests_read import Habits
+from .split import accounts, decode_share, split
+
+EFFECTS = ("acceptance_length", "effective_length", "coverage", "round_time_ms", "tpot_ms", "output_tps")
+"""Ratios whose change is told apart into within and mix."""
+
+
+def effects(comparison: Comparison) -> list[Effect]:
+    """The change of each ratio, within strata and by their mix."""
+    found_effects = []
+    for name in EFFECTS:
+        found = comparison.estimate(name)
+        within, total = found.estimate.effect_within, found.estimate.effect_total
+        if within is not None and total is not None and found.origin is not None:
+            share, strata = found.estimate.common_share or 0.0, found.estimate.baseline.strata
+            found_effects.append(Effect(name, within, total - within, total, share, found.origin, strata))
+    return found_effects
+
+
+def split_rows(comparison: Comparison) -> list[SplitRow]:
+    """Δ ln TPOT taken apart, overall and at each load band that both sides have."""
+    origin = comparison.origin_of(ROUND_TIME)
+    if origin is None:
+        return []
+    strata = comparison.strata(origin)
+    whole = [
+        accounts(frame, frame.strata(strata), len(strata.keys))
+        for frame in (comparison.reader.frame(side, origin) for side in comparison.sides)
+    ]
+    rows = []
+    for band in (None, *comparison.load_bands):
+        inside = strata.in_band(band)
+        sides = [[account for account, chosen in zip(side, inside, strict=True) if chosen] for side in whole]
+        terms = split(sides[0], sides[1])
+        if terms is None:
+            continue
+        rows.append(
+            SplitRow(
+                None if band is None else Stratum(band),
+                terms.total,
+                terms.round_time,
+                terms.acceptance,
+                terms.coverage,
+                terms.truncation,
+                terms.mix,
+                origin,
+                decode_share(whole[1], inside) or 0.0,
+                terms.largest,
+            )
+        )
+    return rows
+
+
+def traffic(comparison: Comparison, habits: tuple[Habits, Habits]) -> list[Change]:
+    """Shifts of sampling, lengths and cache use between the sides."""
+    before, after = habits
+    sampled = "Acceptance depends on the temperature: greedy and sampled requests are strata of their own."
+    found = [
+        differences.share_change("greedy requests", "sampling", before.greedy, after.greedy, sampled),
+        differences.share_change("requests with top_p below 1", "sampling", before.nucleus, after.nucleus, sampled),
+    ]
+    origin = next((origin for origin in comparison.choice.order if origin != "log_stats"), None)
+    if origin is not None:
+        sums = []
+        for side in comparison.sides:
+            columns = comparison.reader.frame(side, origin).columns
+            sums.append(
+                {
+                    name: float(columns[name].sum())
+                    for name in ("requests", "prompt_tokens", "output_tokens", "cached_tokens")
+                }
+            )
+        for name in ("prompt_tokens", "output_tokens"):
+            means = [total[name] / total["requests"] if total["requests"] else None for total in sums]
+            found.append(differences.mean_change(f"{name} a request", means[0], means[1]))
+        cached = [total["cached_tokens"] / total["prompt_tokens"] if total["prompt_tokens"] else None for total in sums]
+        found.append(
+            differences.share_change(
+                "cached prompt tokens",
+                "traffic",
+                cached[0],
+                cached[1],
+                "Prefill times and TTFT depend on the prefix cache.",
+            )
+        )
+    return [change for change in found if change is not None]
+
+
+def notes(results: Sequence[GateResult], comparison: Comparison, *, required: bool) -> list[str]:
+    """Where the figures come from, and what their intervals leave out."""
+    said = [comparison.choice.note]
+    judged = [result for result in results if result.night_variance is not None]
+    nights = len(comparison.sides[0].dates)
+    if any(result.night_variance == "estimated" for result in judged):
+        said.append(f"The variance between nights is estimated from the baseline's {nights} nights.")
+    elif judged:
+        said.append(
+            f"Night-to-night variation is not estimated: that takes {MIN_NIGHTS} baseline nights, there "
+            f"{'is' if nights == 1 else 'are'} {nights}."
+        )
+    units = {result.unit for result in judged}
+    if units - {"hour", None}:
+        smaller = ", ".join(sorted(unit for unit in units if unit not in {"hour", None} and unit is not None))
+        said.append(f"Some intervals rest on units below the hour ({smaller}) and understate what an hour can do.")
+    if required:
+        said.append("The target or the acceptance rule changed, so quality is required.")
+    return said
+
+
+def level_notes(histories: Sequence[History]) -> list[str]:
+    """The change points of the pooled series."""
+    return [
+        f"{night.measure} of {night.deployment} has been on another level since {night.date}."
+        for history in histories
+        for night in history.nights
+        if night.change_point and night.load_band == "all"
+    ]
