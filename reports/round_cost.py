@@ -1,7 +1,7 @@
 """What a round would take at a load and draft length that did not run there, from a row of the mart ``round_cost``.
 
-The model is T = c0 + c1·requests + c2·verified tokens + c3·prefill tokens + c4·draft passes; a round of ``length`` draft
-tokens verifies requests·(length + 1). It answers only what its observations determine, and only where they lie.
+The model is T = c0 + c1·requests + c2·verified tokens + c3·prefill tokens + c4·draft passes, where a round verifies
+requests·(draft length + 1) tokens. It answers only what its observations determine, and only where they lie.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class NotPredicted:
 
 
 def predict(model: CostModel, requests: float, length: int, prefill_tokens: float = 0.0) -> Predicted | NotPredicted:
-    """The time of one round in which each of ``requests`` requests verifies ``length`` draft tokens (0: ordinary decode).
+    """The time of one round of ``requests`` requests with ``length`` draft tokens each (0: ordinary decode).
 
     ``prefill_tokens`` are computed in the same iteration. Multiply with a measured round time over its own prediction
     where clocks differ: iterations are timed inside the engine, steps as they are returned.
