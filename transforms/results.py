@@ -41,7 +41,9 @@ def remove(warehouse: Warehouse, table: Table, partition: Partition, keep: Itera
 
 
 def _slices(rows: pa.Table) -> dict[Partition, pa.Table]:
-    counts = rows.group_by(["date", "deployment"], use_threads=False).aggregate([([], "count_all")])
+    # Arrow gives groups in the order of a hash table, which is mostly, not always, the order of the rows.
+    counts = rows.group_by(["date", "deployment"]).aggregate([([], "count_all")])
+    counts = counts.sort_by([("date", "ascending"), ("deployment", "ascending")])
     slices: dict[Partition, pa.Table] = {}
     start = 0
     for date, deployment, count in zip(*(counts[name].to_pylist() for name in _COUNTED), strict=True):

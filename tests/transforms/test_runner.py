@@ -22,6 +22,7 @@ from specledger.schemas.warehouse import DATABASE, Warehouse
 from specledger.transforms import cells_run
 from specledger.transforms.database import Limits
 from specledger.transforms.partitions import Partition
+from specledger.transforms.results import publish
 from specledger.transforms.runner import Summary, run
 from tests.transforms.raw import DAY, at, full_row, histogram
 
@@ -234,6 +235,21 @@ def test_neither_files_nor_order_nor_neighbours_matter(plain: Warehouse, tmp_pat
     transform(warehouse)
     found = {name: told for name, told in stored(warehouse, "cells").items() if name.endswith(" d")}
     assert found == stored(plain, "cells")
+
+
+def test_rows_of_many_deployments_go_each_to_its_own(tmp_path: Path) -> None:
+    warehouse, table = Warehouse(tmp_path), TABLES["rejects"]
+    # Arrow groups these names in another order than that of the rows.
+    names = ["baseline_nospec", "bench_baseline", "bench_spec", "bench_tools", "default_flags", "dp2_one_api_server"]
+    names += ["dynamic_sd", "otel", "preemption", "quantized_bf16_spec", "spec_k3_draft"]
+    found = [(dt.date(2026, 11, 29), name) for name in names]
+    given = {"instance": "i", "source": "s", "format": "f", "reason": "r", "text": "t", "byte_offset": 0}
+    rows = pa.Table.from_pylist(
+        [given | {"date": day, "deployment": name, "instance": name} for day, name in found for _ in range(20)]
+    )
+    assert publish(warehouse, table, rows, "x") == [Partition(*place) for place in found]
+    strays = f"SELECT * FROM ({warehouse.select(table)}) WHERE deployment <> instance"
+    assert duckdb.sql(strays).fetchall() == []
 
 
 def test_a_large_partition_is_computed_by_instances_with_the_same_rows(
