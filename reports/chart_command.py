@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from ..schemas.config import load_settings
 from ..schemas.errors import UsageError
+from ..schemas.kept import settings_to_read
 from ..schemas.options import config_option, warehouse_option
 from ..schemas.warehouse import Warehouse
 from . import model
@@ -81,8 +81,9 @@ def chart(
 def _compared(warehouse: str, baseline: str, candidate: str, config: Path | None) -> model.Report:
     from .build import Question, build
 
-    question = Question(baseline, candidate, settings=load_settings(config))
-    return build(Warehouse(warehouse), question, dt.datetime.now(dt.UTC).replace(tzinfo=None))
+    house = Warehouse(warehouse)
+    question = Question(baseline, candidate, settings=settings_to_read(house, config))
+    return build(house, question, dt.datetime.now(dt.UTC).replace(tzinfo=None))
 
 
 def _drawn(kind: str, spec: dict[str, Any]) -> bytes:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from ..schemas.config import load_settings
 from ..schemas.errors import UsageError
+from ..schemas.kept import settings_to_read
 from ..schemas.options import config_option, warehouse_option
 
 
@@ -66,7 +66,8 @@ def report(
         raise UsageError("Give both --baseline and --candidate.")
     if baseline is None and not cells:
         raise UsageError("Give --baseline and --candidate, or the four --grid options.")
-    settings = load_settings(config)
+    house = Warehouse(warehouse)
+    settings = settings_to_read(house, config)
     question = Question(
         baseline,
         candidate,
@@ -75,7 +76,7 @@ def report(
         acknowledgements.load(acknowledge),
         settings,
     )
-    answer = build(Warehouse(warehouse), question, dt.datetime.now(dt.UTC).replace(tzinfo=None))
+    answer = build(house, question, dt.datetime.now(dt.UTC).replace(tzinfo=None))
     paths = writers.write_all(answer, out)
     terminal.show(answer, sys.stdout)
     click.echo(f"Report: {paths[0]}")

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from ..schemas.config import load_settings
 from ..schemas.errors import UsageError
+from ..schemas.kept import settings_to_read
 from ..schemas.options import config_option, format_option, warehouse_option
 from ..schemas.warehouse import Warehouse
 from .recommend import Recommendation, evidence, price, recommend
@@ -46,7 +46,9 @@ def recommend_command(
     The answer is a valid num_speculative_tokens_per_batch_size, from what ran.
     """
     given = _given(schedule) if schedule is not None else None
-    connection = Warehouse(warehouse).require().connect()
+    house = Warehouse(warehouse).require()
+    settings = settings_to_read(house, config)
+    connection = house.connect()
     found = evidence(connection, deployment, [day.date() for day in dates] if dates else None)
     if given is not None:
         answer = {
@@ -56,7 +58,7 @@ def recommend_command(
         }
         click.echo(json.dumps(answer) if form == "json" else f"{json.dumps(given)}\n{_saving(answer['saving'])}")
         return
-    result = recommend(found, load_settings(config).load_bands, Limits(max_gap_ms, max_kv_usage))
+    result = recommend(found, settings.load_bands, Limits(max_gap_ms, max_kv_usage))
     click.echo(json.dumps(result.as_json(), ensure_ascii=False) if form == "json" else _table(result))
 
 

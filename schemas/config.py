@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,14 @@ class Settings:
     load_bands: tuple[LoadBand, ...]
     context_bands: tuple[tuple[str, int | None], ...] = DEFAULT_CONTEXT_BANDS
     goodput: GoodputLimits = GoodputLimits()
+
+    def document(self) -> dict[str, Any]:
+        """The settings as a configuration file would say them."""
+        bands: dict[str, list[Any]] = {"load": [band.label for band in self.load_bands]}
+        if self.context_bands != DEFAULT_CONTEXT_BANDS:
+            bands["context"] = [edge for _, edge in self.context_bands if edge is not None]
+        limits = {name: limit for name, limit in asdict(self.goodput).items() if limit is not None}
+        return {"bands": bands, "goodput": limits}
 
 
 def parse_load_bands(labels: tuple[str, ...] | list[str]) -> tuple[LoadBand, ...]:

@@ -9,8 +9,8 @@ from typing import TextIO
 
 import click
 
-from ..schemas.config import load_settings
 from ..schemas.errors import MissingExtra, UsageError
+from ..schemas.kept import settings_to_compute
 from ..schemas.options import config_option, format_option, warehouse_option
 from ..schemas.warehouse import Warehouse
 
@@ -35,12 +35,16 @@ from ..schemas.warehouse import Warehouse
     help="What computes: DuckDB on this machine, or the same SQL on Spark.",
 )
 def transform(warehouse: str, config: Path | None, dates: tuple[dt.datetime, ...], force: bool, engine: str) -> None:
-    """Compute cells and marts of what changed since the last run."""
+    """Compute cells and marts of what changed since the last run.
+
+    The settings of --config stay with the warehouse: later runs and all reports use them until another file is given.
+    """
     from .runner import run
 
     if engine == "spark":
         raise MissingExtra("Spark is not installed: pip install 'specledger[spark]', or use --engine duckdb.")
-    run(Warehouse(warehouse), load_settings(config), [date.date() for date in dates] or None, force)
+    house = Warehouse(warehouse).require()
+    run(house, settings_to_compute(house, config), [date.date() for date in dates] or None, force)
 
 
 @click.command()
@@ -78,7 +82,7 @@ def sql(
         raise UsageError("Parquet goes to a file: name it with --out.")
     house = Warehouse(warehouse).require()
     values = dict(parameter(text) for text in params)
-    with asked(house, load_settings(config), _question(query, file), values, timeout) as answer:
+    with asked(house, settings_to_compute(house, config), _question(query, file), values, timeout) as answer:
         if out is None:
             answers.WRITERS[form](answer, sys.stdout)
         elif form == "parquet":

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..schemas import TABLES
 from ..schemas.config import Settings
+from ..schemas.kept import keep_settings
 from ..schemas.lock import exclusive
 from ..schemas.warehouse import Warehouse
 from . import cells_run, marts_run
@@ -49,6 +50,7 @@ def run(
     warehouse.require()
     with exclusive(warehouse.root, "transform"), connect(warehouse, settings, limits) as connection:
         sweep(warehouse)
+        keep_settings(warehouse, settings)
         connection.execute(f"CREATE VIEW deployments AS {warehouse.select(TABLES['deployments'])}")
         plan = Plan(warehouse, Fingerprints(settings, StartRecords(connection)), dates, force)
         for partition in plan.vanished:
