@@ -36,6 +36,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Estimate what speculation gains from given numbers, no logs needed.",
     ),
     "sql": ("transforms.commands:sql", "Ask the warehouse a question in SQL."),
+    "tables": (
+        "transforms.dictionary_commands:tables",
+        "List the tables of a warehouse: what one row of each is.",
+    ),
+    "describe": (
+        "transforms.dictionary_commands:describe",
+        "Describe the columns of a table: type, unit and meaning.",
+    ),
+    "explain": (
+        "transforms.dictionary_commands:explain",
+        "Explain a measure: definition, formula, SQL, origins and traps.",
+    ),
 }
 """Where each command lives (module inside the package, function) and its line in ``--help``, in order of use."""
 
