@@ -12,6 +12,9 @@ from .reader import InputContext, Progress, Sink
 from .values import count, duration_ms, instant_ns, local_time, number, numbers, pairs, text
 
 RAW_EXPORT = "This is AIPerf's raw export, which holds prompts: give profile_export.jsonl instead."
+SERVER_METRICS = (
+    "This is AIPerf's export of server metrics, which is no run's summary: collect /metrics itself instead."
+)
 _BATCH = 10_000
 """Records turned into one frame."""
 
@@ -26,6 +29,8 @@ def read(stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
                 sink.reject(offset, "The record has no request id or no times: it cannot be placed.", "")
             else:
                 rows.append(row)
+        elif "aiperf_version" in document and "metrics_phase" in document:
+            sink.reject(offset, SERVER_METRICS, "")
         elif "aiperf_version" in document:
             _summary(document, offset, context, sink)
         elif "responses" in document and "metadata" in document:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from io import BytesIO
 from typing import Any, BinaryIO
 
 from ..schemas.errors import MissingExtra
 from .client_rows import Row, frame
-from .json_input import Documents
+from .json_input import LONGEST_DOCUMENT, Documents
 from .reader import InputContext, Progress, Sink
 from .values import count, duration_ms, instant_ns, number, text
 
 _BATCH = 10_000
+_CHUNK = 1 << 20
 _SECONDS: dict[str, tuple[str, ...]] = {
     "ttft_ms": ("gen_ai.latency.time_to_first_token",),
     "queue_ms": ("gen_ai.latency.time_in_queue",),
@@ -39,10 +39,9 @@ _ERROR = (2, "2", "STATUS_CODE_ERROR")
 def read(stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
     """Requests of all spans named ``llm_request``; MissingExtra for protobuf without its library."""
     head = stream.read(1)
-    stream = _Chained(head, stream)
     if head not in (b"", b"{", b" ", b"\n", b"\r", b"\t", b"\xef"):
-        return _read_protobuf(stream, context, sink)
-    documents, rows = Documents(stream, context, sink), []
+        return _read_protobuf(head, stream, context, sink)
+    documents, rows = Documents(stream, context, sink, head), []
     for offset, export in documents:
         if not isinstance(export.get("resourceSpans"), list):
             if not {"resourceMetrics", "resourceLogs"} & set(export):
@@ -121,7 +120,7 @@ def _value(value: object) -> object:
     )
 
 
-def _read_protobuf(stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
+def _read_protobuf(head: bytes, stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
     try:
         from google.protobuf.json_format import MessageToJson
         from google.protobuf.message import DecodeError
@@ -129,8 +128,15 @@ def _read_protobuf(stream: BinaryIO, context: InputContext, sink: Sink) -> Progr
     except ImportError as error:
         raise MissingExtra("OTLP in protobuf needs a library: pip install 'specledger[otlp]'.") from error
     offset = context.offset
-    while len(prefix := stream.read(4)) == 4:
+    prefix = head + stream.read(3)
+    while len(prefix) == 4:
         size = int.from_bytes(prefix, "big")
+        if size > LONGEST_DOCUMENT:
+            sink.reject(offset, "The length of the message is damaged: what follows was not read.", prefix)
+            offset += len(prefix)
+            while chunk := stream.read(_CHUNK):
+                offset += len(chunk)
+            return Progress(offset)
         message = stream.read(size)
         if len(message) < size:
             prefix += message
@@ -144,22 +150,8 @@ def _read_protobuf(stream: BinaryIO, context: InputContext, sink: Sink) -> Progr
             if rows:
                 sink.rows("requests", frame("requests", rows))
         offset += 4 + size
+        prefix = stream.read(4)
     if prefix and context.settled:
         sink.reject(offset, "The last message is cut: it was not used.", prefix[:50])
         offset += len(prefix)
     return Progress(offset)
-
-
-class _Chained(BytesIO):
-    """The first bytes that were looked at, then the rest of a stream."""
-
-    def __init__(self, head: bytes, rest: BinaryIO) -> None:
-        super().__init__()
-        self._head, self._rest = head, rest
-
-    def read(self, size: int | None = -1) -> bytes:
-        head, self._head = self._head, b""
-        if size is None or size < 0:
-            return head + self._rest.read()
-        self._head = head[size:]
-        return head[:size] + (self._rest.read(size - len(head)) if size > len(head) else b"")

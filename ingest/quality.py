@@ -14,11 +14,21 @@ from .reader import InputContext, Progress, Sink
 from .values import count, instant, local_time, number, text
 
 _NEEDED = ("task", "metric", "value")
+LONGEST = 64 << 20
+"""Bytes of one input that are read: results with every option of a large suite are some MiB."""
+_CHUNK = 1 << 20
+_NO_METRICS = {"alias", "samples", "sample_len", "name", "sample_count"}
 
 
 def read(stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
     """Figures with their standard errors and samples; the instant is the file's own, else that of its last change."""
-    body = stream.read()
+    body = stream.read(LONGEST)
+    size = len(body)
+    while more := stream.read(_CHUNK):
+        size += len(more)
+    if size > len(body):
+        sink.reject(0, f"These are more than {LONGEST >> 20} MiB, which no evaluation writes: see what it is.", "")
+        return Progress(size)
     if body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
         return _read_csv(body, context, sink)
     documents = Documents(io.BytesIO(body), context, sink)
@@ -29,10 +39,14 @@ def read(stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
                 offset, "The document has no results: it is not of lm-evaluation-harness.", str(list(document)[:20])
             )
             continue
-        rows = list(_figures(document, results, _evaluated_at(document, context), offset))
+        figures = list(_figures(document, results, _evaluated_at(document, context), offset))
+        rows = [row for row in figures if row["value"] is not None]
         if rows:
             sink.rows("quality", frame("quality", rows))
-        else:
+        for row in figures:
+            if row["value"] is None:
+                sink.reject(offset, "The figure is no finite number.", f"{row['task']}: {row['metric']}")
+        if not figures:
             sink.reject(offset, "The results hold no figure.", str(list(results)[:20]))
     return documents.progress
 
@@ -49,8 +63,8 @@ def _figures(
     for task, figures in results.items():
         for name, value in _mapping(figures).items():
             metric, _, filtered = name.partition(",")
-            found = number(value) if not isinstance(value, str) else None
-            if metric.endswith("_stderr") or metric in ("alias", "samples", "sample_len") or found is None:
+            # A group that adds nothing up has blank text under a blank name.
+            if metric.endswith("_stderr") or metric in _NO_METRICS or not metric.strip():
                 continue
             used = _mapping(samples.get(task))
             direction = _mapping(better.get(task)).get(metric)
@@ -59,7 +73,7 @@ def _figures(
                 "byte_offset": offset,
                 "task": str(task)[:500],
                 "metric": name[:500],
-                "value": found,
+                "value": None if isinstance(value, str) else number(value),
                 "stderr": number(stderr) if not isinstance(stderr, str) else None,
                 "n": count(used.get("effective", used.get("original", figures.get("sample_len")))),
                 "higher_is_better": direction if isinstance(direction, bool) else None,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specledger.ingest import json_input, quality
 from tests.ingest.fake_sink import NOON, run
 
 SECONDS = st.floats(0, 1_000, allow_nan=False)
@@ -169,6 +170,11 @@ class TestAiperf:
         assert progress.offset == 3 * len(line)
         assert "secret" not in repr(sink)
 
+    def test_the_export_of_server_metrics_is_refused_as_what_it_is(self) -> None:
+        document = {"schema_version": "1.1", "aiperf_version": "0.13.0", "metrics_phase": "profiling", "metrics": {}}
+        sink, _ = run("aiperf", json.dumps(document).encode())
+        assert ["server metrics" in reason for _, reason, _ in sink.rejects] == [True]
+
     @pytest.mark.parametrize(
         ("error", "cancelled", "status"), [({"code": 500}, False, "failed"), (None, True, "aborted")]
     )
@@ -318,6 +324,12 @@ class TestOtlp:
         assert [{**row, "byte_offset": 0} for row in sink.table("requests")] == plain * 2
         assert progress.offset == 2 * len(message)
 
+    def test_a_message_of_impossible_length_ends_the_reading(self) -> None:
+        message = protobuf(export(span(REQUEST_SPAN)))
+        content = message + b"\x7f" + message
+        sink, progress = run("otlp", content)
+        assert (len(sink.table("requests")), len(sink.rejects), progress.offset) == (1, 1, len(content))
+
     def test_a_cut_protobuf_message_waits_or_is_a_reject(self) -> None:
         message = protobuf(export(span(REQUEST_SPAN)))
         waiting, progress = run("otlp", message + message[:-3], settled=False)
@@ -379,6 +391,23 @@ class TestQuality:
         (row,) = run("quality", json.dumps(document).encode())[0].table("quality")
         assert (row["stderr"], row["n"], row["evaluated_at"]) == (None, None, NOON)
 
+    def test_a_figure_that_is_no_number_is_a_reject(self) -> None:
+        task = {"alias": "t", "sample_len": 7, "acc,none": float("nan"), "f1,none": "N/A", "em,none": 0.5}
+        group = {"alias": "all", " ": " "}
+        sink, _ = run("quality", json.dumps({"results": {"t": task, "all": group}}).encode())
+        assert [row["metric"] for row in sink.table("quality")] == ["em,none"]
+        assert [text for _, _, text in sink.rejects] == ["t: acc,none", "t: f1,none"]
+
+    @pytest.mark.parametrize("results", [{}, {"t": {}}, {"t": {"alias": "t", " ": " "}}, {"t": 1}])
+    def test_results_without_a_figure_are_a_reject(self, results: dict) -> None:
+        assert len(run("quality", json.dumps({"results": results}).encode())[0].rejects) == 1
+
+    def test_what_is_far_too_long_is_refused_and_read_to_its_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(quality, "LONGEST", 100)
+        content = b"deployment,task,metric,value,stderr,n\n" + b"d,t,m,1,,\n" * 20
+        sink, progress = run("quality", content)
+        assert (len(sink.rejects), sink.frames, progress.offset) == (1, {}, len(content))
+
     def test_a_csv_names_its_own_deployments(self) -> None:
         content = b"deployment,task,metric,value,stderr,n\nfp8,gsm8k,acc,0.71,0.012,1319\n,gsm8k,acc,0.74,,\n"
         first, second = run("quality", content)[0].table("quality")
@@ -399,6 +428,44 @@ class TestQuality:
         document = {"results": {task: {"acc,none": value} for task, value in figures.items()}}
         rows = run("quality", json.dumps(document).encode())[0].table("quality")
         assert {row["task"]: row["value"] for row in rows} == figures
+
+
+class TestLongInputs:
+    """What is longer than one document may be is read line by line where it holds one a line."""
+
+    @pytest.fixture(autouse=True)
+    def _short(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(json_input, "LONGEST_DOCUMENT", 2_000)
+
+    def records(self, count: int) -> bytes:
+        lines = []
+        for number in range(count):
+            record = aiperf_record(usage_completion_tokens=number + 1)
+            record["metadata"]["x_request_id"] = f"r{number}"
+            lines.append(json.dumps(record) + "\n")
+        return "".join(lines).encode()
+
+    @pytest.mark.parametrize("head", [b"", b'{"metadata": {"cut\n', b"\n"])
+    def test_records_one_a_line_are_read_whatever_their_number(self, head: bytes) -> None:
+        content = head + self.records(30)
+        sink, progress = run("aiperf", content)
+        assert [row["output_tokens"] for row in sink.table("requests")] == list(range(1, 31))
+        assert (len(sink.rejects), progress.offset) == (bool(head.strip()), len(content))
+
+    def test_a_line_that_is_too_long_is_a_reject_between_the_others(self) -> None:
+        content = self.records(2) + b'{"x": "' + b"y" * 5_000 + b'"}\n' + self.records(2)
+        sink, progress = run("aiperf", content)
+        assert (len(sink.table("requests")), len(sink.rejects), progress.offset) == (4, 1, len(content))
+
+    def test_one_document_that_is_too_long_is_a_reject(self) -> None:
+        content = json.dumps(bench_result([3] * 1_000), indent=1).encode()
+        sink, progress = run("bench", content)
+        assert (len(sink.rejects), sink.frames, progress.offset) == (1, {}, len(content))
+
+    def test_what_follows_a_refused_export_is_passed_over(self) -> None:
+        content = json.dumps({"metadata": {}, "responses": []}).encode() + b"\n" + self.records(30)
+        sink, progress = run("aiperf", content)
+        assert (len(sink.rejects), sink.frames, progress.offset) == (1, {}, len(content))
 
 
 @given(st.sampled_from(["bench", "aiperf", "guidellm", "otlp", "quality"]), st.binary(max_size=200))
