@@ -1,15 +1,18 @@
 """The variance between nights: what differs from one night to the next although nothing was changed.
 
 Algorithm: each baseline night's numerator over the one expected from its own mix of strata; the variance of these over
-nights, less what the variance inside nights explains, is that of a night.
+nights, less what the variance inside nights explains, is that of a night. It is known no better than the variance it
+was taken from, which has one degree of freedom less than there are nights.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from .interval import satterthwaite
 from .sums import Sums, Vector, add_up, divide
 
 MIN_NIGHTS = 5
@@ -21,16 +24,24 @@ class Between:
     """Variance of one night's relative deviation, and the nights it was estimated from."""
 
     variance: float
+    seen: float
+    """Variance of the nights' deviations as seen, what lies inside nights included."""
     nights: int
-
-    @property
-    def degrees_of_freedom(self) -> float:
-        """Those of the whole interval: what separates two nights is known no better than from these nights."""
-        return self.nights - 1.0
 
     def spread(self, candidate_nights: int) -> float:
         """What multiplies the variance of one night in the difference of two means of nights."""
         return 1 / self.nights + 1 / max(1, candidate_nights)
+
+    def degrees_of_freedom(self, inside: Sequence[tuple[float, float]], candidate_nights: int, scale: float) -> float:
+        """Those of the variances inside nights, each with its own, and this one times ``scale``, together.
+
+        Where nights differ no more than what lies inside them explains, these alone are left.
+        """
+        if self.variance <= 0:
+            return satterthwaite(inside)
+        total = sum(variance for variance, _ in inside) + self.variance * scale * self.spread(candidate_nights)
+        known = (self.seen * scale * self.spread(candidate_nights)) ** 2 / (self.nights - 1)
+        return total**2 / (known + sum(variance**2 / df for variance, df in inside))
 
 
 def between_nights(side: Sums, ratio: Vector, *, by_observation: bool) -> Between | None:
@@ -56,4 +67,4 @@ def between_nights(side: Sums, ratio: Vector, *, by_observation: bool) -> Betwee
         counts = add_up(home, np.ones(side.units), nights)
     inside = divide(squares * counts, np.maximum(1.0, counts - 1) * expected**2)
     total = float(np.var(deviation[known], ddof=1))
-    return Between(max(0.0, total - float(inside[known].mean())), int(known.sum()))
+    return Between(max(0.0, total - float(inside[known].mean())), total, int(known.sum()))

@@ -163,10 +163,12 @@ def _with_interval(
 ) -> Estimate:
     shares = [divide(b.by_stratum(b.num, len(weight)), b.by_stratum(b.den, len(weight))) for b in below]
     variances = [share_variance(below[i], weight, shares[i], shares[1 - i], unit) for i in (0, 1)]
-    df = min(degrees_of_freedom(side, unit) for side in below)
+    own = [degrees_of_freedom(side, unit) for side in below]
+    df = min(own)
     between = between_nights(below[0], shares[0], by_observation=False)
     if between is not None:
-        df = min(df, between.degrees_of_freedom)
+        terms = list(zip(variances, own, strict=True))
+        df = min(df, between.degrees_of_freedom(terms, below[1].nights, share**2))
         variances = _with_nights(variances, between, share, below[1].nights)
     bounds = [
         tuple(curve.value(share + sign * critical(df) * math.sqrt(variance)) for sign in (-1, 1))

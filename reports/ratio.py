@@ -111,9 +111,10 @@ def _with_interval(estimate: Estimate, pair: Pair, unit: str, rule: RatioRule) -
     error, df = math.sqrt(sum(variance for variance, _ in terms)), satterthwaite(terms)
     night = None
     if between is not None:
-        night = between.variance * (1.0 if rule.relative else (rule.scale * pair.pooled) ** 2)
+        squared = 1.0 if rule.relative else (rule.scale * pair.pooled) ** 2
+        night = between.variance * squared
         error = math.hypot(error, math.sqrt(night * between.spread(pair.candidate.nights)))
-        df = min(df, between.degrees_of_freedom)
+        df = between.degrees_of_freedom(terms, pair.candidate.nights, squared)
     return replace(
         estimate,
         baseline=replace(estimate.baseline, variance=parts[0]),

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from specledger.reports.interval import Estimate, critical
-from specledger.reports.nights import MIN_NIGHTS
+from specledger.reports.interval import Estimate, critical, satterthwaite
+from specledger.reports.nights import MIN_NIGHTS, Between
 from specledger.reports.ratio import RatioRule, compare
 from specledger.reports.sums import Sums
 from tests.reports import drawn
@@ -173,8 +173,31 @@ def test_between_night_variance_is_added_from_five_nights_on() -> None:
     )
     assert four.between_night is None
     assert five.between_night == pytest.approx(0.05**2, rel=0.9)
-    assert five.df == MIN_NIGHTS - 1
+    assert five.df == pytest.approx(MIN_NIGHTS - 1, rel=0.02)
     assert (ends(five)[1] - ends(five)[0]) > 3 * (ends(four)[1] - ends(four)[0])
+
+
+def test_nights_that_do_not_differ_leave_the_degrees_of_freedom_of_their_hours() -> None:
+    alike, unlike = Between(0.0, 1e-4, 7), Between(3e-4, 4e-4, 7)
+    hours_alone = [(2e-5, 140.0), (1e-4, 20.0)]
+    assert alike.degrees_of_freedom(hours_alone, 1, 1.0) == pytest.approx(satterthwaite(hours_alone))
+    spread = 1 / 7 + 1
+    inside = sum(variance for variance, _ in hours_alone)
+    by_hand = (inside + spread * 3e-4) ** 2 / ((spread * 4e-4) ** 2 / 6 + (2e-5) ** 2 / 140 + (1e-4) ** 2 / 20)
+    assert unlike.degrees_of_freedom(hours_alone, 1, 1.0) == pytest.approx(by_hand)
+
+
+@pytest.mark.parametrize("night_sd", [0.0, 0.002, 0.01])
+def test_intervals_over_nights_are_neither_too_narrow_nor_too_wide(night_sd: float) -> None:
+    """However much nights differ: the variance inside a night is known well, the one between them from seven nights."""
+    rng = np.random.default_rng(17)
+    covered, repetitions = 0, 400
+    for _ in range(repetitions):
+        before, after = (drawn.lengths(rng, nights, per_hour=6.0, night_sd=night_sd) for nights in (7, 1))
+        low, high = ends(compare(before, after, drawn.STRATA, "hour", RELATIVE))
+        covered += low <= 0 <= high
+    # The truth lies between 95 and 97 %; three standard errors of 400 are 3 %.
+    assert 368 <= covered <= 399
 
 
 def test_swapping_the_sides_of_one_stratum_turns_the_logarithm_round() -> None:
