@@ -1,7 +1,8 @@
 """Which rows a partition already holds, told by the natural key of the table.
 
 Rows with equal keys in one input are different facts, told apart by their number among themselves: the second of them
-is new unless the partition holds two. Keys are compared as 64-bit hashes.
+is new unless the partition holds two. A scrape may be told in parts: a row with other columns than the held one is new.
+Keys are compared as 64-bit hashes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
+from ..schemas.raw import HISTOGRAM
 
 if TYPE_CHECKING:
     from ..schemas.table import Table
@@ -52,6 +55,8 @@ class PartitionKeys:
     files: list[_HeldFile] = field(default_factory=list)
     _unread: list[_HeldFile] = field(default_factory=list)
     _held: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+    in_parts: bool = False
+    """Whether rows last found new tell more of what the partition holds, or of each other."""
 
     @classmethod
     def of(cls, table: Table, schema: Mapping[str, pl.DataType], paths: Sequence[Path]) -> PartitionKeys:
@@ -63,6 +68,10 @@ class PartitionKeys:
     def columns(self) -> list[str]:
         """The key columns that lie inside the files."""
         return [name for name in self.table.key if name not in _GIVEN_BY_PARTITION]
+
+    @property
+    def _may_be_in_parts(self) -> bool:
+        return self.table.name == "snapshots"
 
     def new_rows(self, rows: pl.DataFrame, continuations: Mapping[int, Continuation]) -> pl.DataFrame:
         """The rows that the partition does not hold yet; it counts as holding them from now on.
@@ -78,6 +87,7 @@ class PartitionKeys:
             flagged = rows["_key"].is_in(pl.Series(suspects).implode())
             kept = self._settle(rows.filter(flagged), suspects, continuations)
             rows = pl.concat([rows.filter(~flagged), kept], how="vertical")
+        self.in_parts = self._may_be_in_parts and len(self._suspects(rows["_key"].to_numpy())) > 0
         self._held = np.sort(np.concatenate([self._held, rows["_key"].to_numpy()]))
         return rows.drop("_key")
 
@@ -99,8 +109,8 @@ class PartitionKeys:
         return np.unique(np.concatenate([repeated, known]))
 
     def _settle(self, rows: pl.DataFrame, suspects: Hashes, continuations: Mapping[int, Continuation]) -> pl.DataFrame:
-        held = self._details(suspects).with_columns(_fact="_key")
-        rows = rows.with_row_index("_place").with_columns(_fact="_key")
+        rows = rows.with_row_index("_place").with_columns(_fact=self._fact())
+        held = self._details(suspects)
         if self.table.name == "requests":
             rows, held = _tell_apart(rows, held)
         total = held.group_by("_fact").agg(_total=pl.len())
@@ -136,19 +146,35 @@ class PartitionKeys:
             )
         return pl.concat(counts)
 
+    def _fact(self) -> pl.Expr:
+        """What makes rows the same fact: their key, and of parts of a scrape which columns they fill."""
+        if not self._may_be_in_parts:
+            return pl.col("_key")
+        filled = []
+        for column in self.table.stored_columns:
+            if column.type == HISTOGRAM:
+                fields = pl.col(column.name).struct
+                filled += [fields.field("le").list.len() > 0, fields.field("sum").is_not_null()]
+            elif column.name not in ("source", "byte_offset", *self.table.key):
+                filled.append(pl.col(column.name).is_not_null())
+        return pl.struct("_key", *(flag.alias(f"_{place}") for place, flag in enumerate(filled))).hash()
+
     def _details(self, suspects: Hashes) -> pl.DataFrame:
         """The held rows with these keys: where they came from, whether in this batch, and the times of requests."""
         extra = [name for name in ("source", "byte_offset", "arrived_at", "finished_at") if name in self.schema]
         schema = {"_key": pl.UInt64(), **{name: self.schema[name] for name in extra}, "_staged": pl.Boolean()}
+        schema["_fact"] = pl.UInt64()
+        columns = list(self.schema) if self._may_be_in_parts else [*self.columns, *extra]
         wanted = pl.Series(suspects).implode()
         found = [pl.DataFrame(schema=schema)]
         unread = {id(file) for file in self._unread}
         for file in self.files:
             if id(file) in unread:
                 continue
-            rows = self._load(file.path, list(dict.fromkeys([*self.columns, *extra])))
+            rows = self._load(file.path, list(dict.fromkeys(columns)))
             rows = rows.with_columns(_key=pl.Series(self._hash(rows), dtype=pl.UInt64), _staged=pl.lit(file.staged))
-            found.append(rows.select(list(schema)).filter(pl.col("_key").is_in(wanted)))
+            rows = rows.filter(pl.col("_key").is_in(wanted)).with_columns(_fact=self._fact())
+            found.append(rows.select(list(schema)))
         return pl.concat(found)
 
     def _load(self, path: Path, columns: list[str]) -> pl.DataFrame:

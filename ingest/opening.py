@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..schemas.errors import MissingExtra, UsageError
+from ..schemas.errors import MissingExtra, NothingFound, UsageError
 
 STDIN = "-"
 OBJECT_STORES = ("s3", "gs", "gcs", "az", "abfs", "abfss")
@@ -48,7 +48,7 @@ def locate(arguments: Iterable[str | os.PathLike[str]], warehouse: Path | None =
     """The inputs that the arguments name, rotated sets oldest first, each once.
 
     An argument is a file, a folder (walked; hidden names, links that lead back and the warehouse itself are left out),
-    a glob, ``-`` or a URL. Raises UsageError for a path that does not exist and a glob that matches nothing,
+    a glob, ``-`` or a URL. Raises NothingFound for a path that does not exist and a glob that matches nothing,
     MissingExtra for a URL whose library is not installed.
     """
     files: dict[str, Located] = {}
@@ -107,7 +107,7 @@ def _locate_files(text: str, warehouse: Path | None) -> Iterator[Located]:
     matches = glob.glob(text, recursive=True) if glob.has_magic(text) else []  # noqa: PTH207 - the pattern has any root
     if not matches:
         what = "matches nothing" if glob.has_magic(text) else "does not exist"
-        raise UsageError(f"{text} {what}: give an existing file, folder or glob.")
+        raise NothingFound(f"{text} {what}: give an existing file, folder or glob.", text)
     for match in matches:
         yield from _walk(_absolute(match), warehouse)
 

@@ -1,7 +1,7 @@
 """A Prometheus server: answers of its HTTP API saved as JSON (``query_range``, ``query``), and the server itself.
 
-A file holds one answer, or one a line. Answers of one ingest are read together, so a span may be saved metric by
-metric: what a server said of one target at one time is one scrape.
+A file holds one answer, or one a line. A span may be saved metric by metric: what a server said of one target at one
+time is one scrape, whether its parts are ingested together or one after the other.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def read_many(inputs: Iterable[Input], sink: BatchSink) -> list[Progress]:
         else:
             for offset, text in _answers(raw):
                 take_answer(text, position, one.context.offset + offset, collector, sink)
+                collector.relieve()
         ends.append(Progress(end))
     collector.flush()
     return ends

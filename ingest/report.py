@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections import Counter
 from dataclasses import dataclass, field
 
 
@@ -27,6 +29,8 @@ class IngestReport:
     formats: dict[str, FormatReport] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     """Rows written, by table."""
+    partitions: Counter[tuple[dt.date, str]] = field(default_factory=Counter)
+    """Rows written, by date and deployment."""
     notes: list[str] = field(default_factory=list)
     """What the user should know, once each."""
     rejected: list[tuple[str, str]] = field(default_factory=list)

@@ -37,13 +37,7 @@ def ingest(
     What cannot be read becomes a row of ``rejects``. Raises UsageError for wrong arguments, WarehouseError if the
     warehouse cannot be written. A run that was ended in the middle leaves nothing half-written: run it again.
     """
-    check_deployment(deployment)
-    if instance is not None:
-        check_deployment(instance)
-    _check_format(format)
-    _check_year(year)
-    _check_timezone(timezone)
-    checked_labels = _check_labels(labels or {})
+    check_options(deployment=deployment, instance=instance, labels=labels, format=format, year=year, timezone=timezone)
     # What follows needs polars and pyarrow, which take longer to import than a wrong option takes to be told.
     from .opening import locate
     from .prepare import Options
@@ -52,7 +46,26 @@ def ingest(
     place = warehouse if isinstance(warehouse, Warehouse) else Warehouse(warehouse)
     found = locate(paths, place.root)
     options = Options(deployment, instance, format, year, timezone, hash_text)
-    return Session(place, options, progress).run(found, checked_labels)
+    return Session(place, options, progress).run(found, dict(labels or {}))
+
+
+def check_options(
+    *,
+    deployment: str | None = None,
+    instance: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    format: str | None = None,
+    year: int | None = None,
+    timezone: str | None = None,
+) -> None:
+    """Raise UsageError if one of these arguments of ``ingest`` cannot be used."""
+    for name in (deployment, instance):
+        if name is not None:
+            check_deployment(name)
+    _check_labels(labels or {})
+    _check_format(format)
+    _check_year(year)
+    _check_timezone(timezone)
 
 
 def _check_format(name: str | None) -> None:
@@ -74,10 +87,9 @@ def _check_timezone(name: str | None) -> None:
         raise UsageError(f"The time zone {name!r} is not known: give one like Europe/Berlin, UTC or +02:00.") from error
 
 
-def _check_labels(labels: Mapping[str, str]) -> dict[str, str]:
+def _check_labels(labels: Mapping[str, str]) -> None:
     for key, value in labels.items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", key):
             raise UsageError(f"The label {key!r} cannot be used: start with a letter, then letters, digits, _ . or -.")
         if len(value) > 500:
             raise UsageError(f"The value of the label {key!r} is too long: give at most 500 characters.")
-    return dict(labels)

@@ -114,13 +114,14 @@ class Layout:
         return alike[0] if alike else _own_name(own)
 
 
-def plan(series: Sequence[Series], *, cut: bool = False, torn: bool = False) -> Layout:
+def plan(series: Sequence[Series], *, cut: bool = False, torn: bool = False, apart: bool = False) -> Layout:
     """The layout of a scrape with these series, in the order in which they stand.
 
     ``cut``: the end of the scrape is missing, so the earliest birth time cannot be told. ``torn``: it was cut behind
-    the last of these series, so a list, map or histogram that this series is part of may lack elements.
+    the last of these series, so a list, map or histogram that this series is part of may lack elements. ``apart``: the
+    buckets, sum and count of a histogram may come from different inputs.
     """
-    return _Planner(tuple(series), cut, torn).layout()
+    return _Planner(tuple(series), cut, torn, apart).layout()
 
 
 def ends_open(series: Sequence[Series]) -> bool:
@@ -141,9 +142,10 @@ def ends_open(series: Sequence[Series]) -> bool:
 
 
 class _Planner:
-    def __init__(self, series: tuple[Series, ...], cut: bool, torn: bool) -> None:
+    def __init__(self, series: tuple[Series, ...], cut: bool, torn: bool, apart: bool) -> None:
         self.series = series
         self.cut = cut
+        self.apart = apart
         self.labels = [dict(one.labels) for one in series]
         self.meanings = [meaning(one.name) or Meaning("unknown") for one in series]
         self.others: list[int] = []
@@ -268,7 +270,7 @@ class _Planner:
         le = tuple(sorted(edges))
         if le and le[-1] != math.inf:
             raise _Incomplete("the histogram has no +Inf bucket, so part of it is missing")
-        if not le and "count" not in ends:
+        if not le and "count" not in ends and not self.apart:
             raise _Incomplete("the histogram has neither buckets nor a count, so part of it is missing")
         return Histogram(le, tuple(edges[edge] for edge in le), ends.get("sum"), ends.get("count"))
 

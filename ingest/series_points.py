@@ -75,9 +75,12 @@ class PointCollector:
         points.times.append(times)
         points.values.append(values)
         self._held += len(times)
+        return True
+
+    def relieve(self) -> None:
+        """Flush if many samples are held; only where no list or histogram is half told."""
         if self._held > HELD_POINTS:
             self.flush()
-        return True
 
     def flush(self) -> None:
         """Give the rows of everything collected to the sink."""
@@ -97,7 +100,10 @@ class PointCollector:
         values = np.concatenate(points.values)[order]
         positions = np.concatenate(points.positions)[order]
         rows = RowBuilder(
-            self._numbering, self._sink, lambda _, position, name, alone: self._name(target, position, name)
+            self._numbering,
+            self._sink,
+            lambda _, position, name, alone: self._name(target, position, name),
+            apart=True,
         )
         starts = np.flatnonzero(np.concatenate([[True], times[1:] != times[:-1]])) if len(times) else times
         for start, end in pairwise([*starts, len(times)]):

@@ -92,7 +92,9 @@ class _Pending:
 class RowBuilder:
     """Takes scrapes as numbers of series and values, gives rows to the sink."""
 
-    def __init__(self, numbering: Numbering, sink: BatchSink, naming: ServerNaming) -> None:
+    def __init__(self, numbering: Numbering, sink: BatchSink, naming: ServerNaming, *, apart: bool = False) -> None:
+        """``apart`` as for ``plan``."""
+        self._apart = apart
         self._numbering = numbering
         self._sink = sink
         self._naming = naming
@@ -177,7 +179,7 @@ class RowBuilder:
         layout = self._layouts.get(key)
         if layout is None:
             series = [self._numbering.series[code] for code in codes]
-            layout = self._layouts[key] = plan(series, cut=cut, torn=torn)
+            layout = self._layouts[key] = plan(series, cut=cut, torn=torn, apart=self._apart)
         return layout
 
     def _named(self, layout: Layout, codes: Codes, left: Positions) -> tuple[tuple[str | None, Positions], ...]:

@@ -271,6 +271,7 @@ class Session:
     def _commit(self) -> None:
         self._batch.commit()
         self._deployments |= self._batch.deployments
+        self._report.partitions += self._batch.written
         for tally in self._batch.tallies:
             report = self._report.of(tally.format)
             report.files += 1

@@ -13,6 +13,7 @@ import polars as pl
 from .. import __version__
 from ..schemas import RAW_TABLES
 from ..schemas.raw import INGESTED_FILES
+from ..schemas.views import PARTS
 from .dedupe import NOTHING_BEFORE, Continuation, PartitionKeys
 from .identity import Known, pack_resume
 from .publishing import Publication, publish
@@ -80,6 +81,8 @@ class Batch:
         self._partitions: dict[tuple[str, dt.date, str], PartitionKeys] = {}
         self._publication = Publication()
         self._targets: list[tuple[Table, dt.date, str, str]] = []
+        self.written: Counter[tuple[dt.date, str]] = Counter()
+        """Rows by date and deployment."""
 
     def open(self, context: InputContext, format_name: str, continuation: Continuation = NOTHING_BEFORE) -> int:
         """The number of a new input of the batch."""
@@ -192,10 +195,12 @@ class Batch:
             new = new.sort(order, maintain_order=True)
         path = self._warehouse.stage(table, new.drop("_input").to_arrow())
         keys.staged(path)
-        # The name tells readers whether requests of several formats must be merged.
-        formats = sorted(new["format"].unique().to_list()) if table.name == "requests" else []
-        prefix = "+".join(formats) + "-" if formats else ""
+        # The name tells readers whether rows must be put together: requests of several formats, parts of snapshots.
+        prefix = PARTS if keys.in_parts else ""
+        if table.name == "requests":
+            prefix = "+".join(sorted(new["format"].unique().to_list())) + "-"
         self._targets.append((table, day, deployment, prefix))
+        self.written[day, deployment] += new.height
         self._publication.files.append((path, path))
 
     def _keys(self, table: Table, day: dt.date, deployment: str) -> PartitionKeys:

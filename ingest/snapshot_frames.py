@@ -153,8 +153,10 @@ class _Builder:
         if column.sum_at is not None:
             values = self.scrapes.values[:, column.sum_at]
             total = pa.array(values, mask=_mask(np.isfinite(values)))
-        counts = self.integers[:, column.at[-1] if column.count_at is None else column.count_at]
-        parts = [_lists(edges, everywhere), _lists(self.integers[:, column.at], everywhere), total, pa.array(counts)]
+        counts = pa.nulls(self.count, pa.int64())
+        if column.count_at is not None or column.at:
+            counts = pa.array(self.integers[:, column.at[-1] if column.count_at is None else column.count_at])
+        parts = [_lists(edges, everywhere), _lists(self.integers[:, column.at], everywhere), total, counts]
         mask = None if good.all() else pa.array(~good)
         return pa.StructArray.from_arrays(parts, ["le", "n", "sum", "count"], mask=mask)
 

@@ -1,10 +1,12 @@
-"""What a raw table means when it is asked: one request is one row whoever reported it, one server start has its labels."""
+"""What a raw table means when it is asked: one request is one row whoever reported it, one scrape is one row in however
+many parts it came, one server start has its labels.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .raw import DEPLOYMENTS, REQUESTS
+from .raw import DEPLOYMENTS, HISTOGRAM, REQUESTS, SNAPSHOTS
 from .table import quote
 
 TRUST = ("responses", "otlp", "guidellm", "aiperf", "bench")
@@ -98,6 +100,53 @@ def _merged() -> Iterable[str]:
             yield f"arg_min_null({column}, {order}) FILTER ({leader} IS NOT NULL) AS {column}"
         else:
             yield f"arg_min({column}, trust) FILTER ({column} IS NOT NULL) AS {column}"
+
+
+PARTS = "parts-"
+"""How the name of a file of ``snapshots`` begins whose rows tell more of scrapes that other rows tell of."""
+
+
+def merged_snapshots(rows: str) -> str:
+    """A SELECT of the columns of ``snapshots`` from a SELECT of its rows, one row a scrape of an engine and model.
+
+    A scrape comes in parts where answers of a Prometheus server were saved metric by metric, or a cut scrape came again
+    whole. Each field is the first that is known, in order of source and place in it.
+    """
+    columns = ", ".join(quote(name) for name in SNAPSHOTS.names)
+    scrape = ("deployment", "instance", "engine", "model_name", "scraped_at")
+    same = " AND ".join(f"told.{name} IS NOT DISTINCT FROM repeated.{name}" for name in scrape)
+    return f"""
+WITH told AS ({rows}),
+repeated AS (
+    SELECT {", ".join(scrape)} FROM told GROUP BY ALL HAVING count(*) > 1
+),
+merged AS (
+    SELECT {", ".join(_first_known(("date", *scrape)))}
+    FROM (SELECT *, {{'source': source, 'byte_offset': byte_offset}} AS place FROM told SEMI JOIN repeated ON {same})
+    GROUP BY date, {", ".join(scrape)}
+)
+SELECT {columns} FROM told ANTI JOIN repeated ON {same}
+UNION ALL
+SELECT {columns} FROM merged
+"""
+
+
+def _first_known(grouped: tuple[str, ...]) -> Iterable[str]:
+    for column in SNAPSHOTS.columns:
+        name = quote(column.name)
+        if column.name in grouped:
+            yield name
+        elif column.type == HISTOGRAM:
+            edges = (
+                f"{part} := coalesce(arg_min({name}.{part}, place) FILTER (len({name}.le) > 0), [])"
+                for part in ("le", "n")
+            )
+            figures = (f"{part} := arg_min({name}.{part}, place)" for part in ("sum", "count"))
+            yield (f"CASE WHEN count({name}.count) > 0 THEN struct_pack({', '.join((*edges, *figures))}) END AS {name}")
+        elif column.name == "byte_offset":
+            yield f"min(place).byte_offset AS {name}"
+        else:
+            yield f"arg_min({name}, place) AS {name}"
 
 
 def current_deployments(rows: str) -> str:

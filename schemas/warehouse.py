@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from . import TABLES
 from .errors import EmptyWarehouse, UsageError, WarehouseError
 from .table import Table, literal, quote
-from .views import current_deployments, merged_requests
+from .views import PARTS, current_deployments, merged_requests, merged_snapshots
 
 if TYPE_CHECKING:
     import duckdb
@@ -152,14 +152,15 @@ class Warehouse:
         if not files:
             return table.empty_select()
         everything = [str((self.root / table.name).resolve() / "*" / "*" / "*.parquet")]
-        return scan(table, everything, merge=_several_formats(file.path.name for file in files))
+        return scan(table, everything, merge=_to_merge(table, (file.path.name for file in files)))
 
 
 def scan(table: Table, paths: list[str], *, merge: bool | None = None) -> str:
     """A SELECT over Parquet files of one warehouse with exactly the declared columns of their table.
 
-    Rows of ``deployments`` come with their current labels, and ``requests`` that several formats report are merged;
-    ``merge`` says whether there may be such, which the names of the files tell otherwise (see ``views``).
+    Rows of ``deployments`` come with their current labels; ``requests`` that several formats report and ``snapshots``
+    that came in parts are merged. ``merge`` says whether there may be such, which the names of the files tell otherwise
+    (see ``views``).
 
     An empty file of the declared schema is read along, so that a column that all the others lack is null. A UNION with
     an empty SELECT would do as well, but DuckDB then reads whole structs where a query needs one field of them.
@@ -181,9 +182,16 @@ def scan(table: Table, paths: list[str], *, merge: bool | None = None) -> str:
     select = f"SELECT {columns} FROM {rows}"
     if table.name == "deployments":
         return current_deployments(select)
-    if table.name == "requests" and (_several_formats(Path(path).name for path in paths) if merge is None else merge):
-        return merged_requests(select)
+    if _to_merge(table, (Path(path).name for path in paths)) if merge is None else merge:
+        return merged_requests(select) if table.name == "requests" else merged_snapshots(select)
     return select
+
+
+def _to_merge(table: Table, names: Iterable[str]) -> bool:
+    """Whether several rows of these files may be one: requests of several formats, scrapes in parts."""
+    if table.name == "snapshots":
+        return any(name.startswith(PARTS) for name in names)
+    return table.name == "requests" and _several_formats(names)
 
 
 def _several_formats(names: Iterable[str]) -> bool:

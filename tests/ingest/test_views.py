@@ -130,3 +130,33 @@ def test_labels_hold_for_every_start_of_the_deployment_the_latest_value_first(wa
         ("d", 2),
         ("other", 1),
     ]
+
+
+def test_a_scrape_in_parts_is_one_row_with_the_first_that_is_known_of_each_field(warehouse: Path) -> None:
+    def part(**facts: Any) -> dict[str, Any]:
+        return {"scraped_at": NOON, "engine": 0, **facts}
+
+    def histogram(le: list[float], n: list[int], total: float | None, count: int | None) -> dict[str, Any]:
+        return {"le": le, "n": n, "sum": total, "count": count}
+
+    whole = part(scraped_at=NOON + dt.timedelta(seconds=5), rounds=9, itl=histogram([1.0], [9], 4.0, 9))
+    write(warehouse, "snapshots", "b", part(rounds=7, itl=histogram([], [], 3.5, None)), whole)
+    write(
+        warehouse,
+        "snapshots",
+        "parts-c",
+        part(rounds=8, running=2.0, itl=histogram([0.5, 1.0], [3, 7], None, 7), ttft=histogram([], [], 1.0, None)),
+        part(engine=1, running=3.0),
+    )
+    query = "SELECT engine, rounds, running, itl, ttft, source FROM snapshots ORDER BY scraped_at, engine"
+    assert rows(warehouse, query) == [
+        (0, 7, 2.0, histogram([0.5, 1.0], [3, 7], 3.5, 7), None, "b"),
+        (1, None, 3.0, None, None, "parts-c"),
+        (0, 9, None, histogram([1.0], [9], 4.0, 9), None, "b"),
+    ]
+
+
+def test_without_a_file_of_parts_nothing_is_put_together(warehouse: Path) -> None:
+    for name in ("b", "c"):
+        write(warehouse, "snapshots", name, {"scraped_at": NOON, "engine": 0, "rounds": 7})
+    assert rows(warehouse, "SELECT rounds FROM snapshots") == [(7,), (7,)]
