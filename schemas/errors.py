@@ -3,7 +3,8 @@
 SpecledgerError                 base; the command line catches it once, prints one sentence, exits with `exit_code`
 ├── UsageError                  2: wrong use (bad option, missing path, bad expression)
 │   ├── ConfigError             2: a configuration or gate file that cannot be used; names key and line
-│   └── EmptyWarehouse          2: nothing has been ingested or transformed yet
+│   ├── EmptyWarehouse          2: nothing has been ingested or transformed yet
+│   └── NothingFound            2: a path that does not exist, or a pattern that matches nothing
 ├── MissingExtra                2: an optional dependency is not installed
 ├── WarehouseError              4: the warehouse cannot be read or written
 │   ├── WarehouseLocked         4: another writer holds the lock
@@ -33,6 +34,14 @@ class ConfigError(UsageError):
 
 class EmptyWarehouse(UsageError):
     """The warehouse holds nothing to answer from."""
+
+
+class NothingFound(UsageError):
+    """An input does not exist; ``argument`` is what was asked for."""
+
+    def __init__(self, message: str, argument: str) -> None:
+        super().__init__(message)
+        self.argument = argument
 
 
 class MissingExtra(UsageError):
