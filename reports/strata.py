@@ -1,7 +1,9 @@
 """Strata: the like that is compared with like, on the finest load grid that both sides cover.
 
 Algorithm: inside each load band and for each combination of the finer keys, loads are walked upwards and gathered
-until both sides have COVERED observations; what is left over at the top joins the group below it.
+until both sides have COVERED effective observations; what is left over at the top joins the group below it. A side's
+observations count for less where the other side has a greater share of its traffic: they would have to stand for it.
+Eight requests at a load that is rare on one side and common on the other would otherwise decide the band.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from ..schemas.config import LoadBand
 from .interval import MIN_UNITS
 
 COVERED = MIN_UNITS
-"""Observations a side must have in a group of loads to cover it: a ratio of fewer says little and is biased."""
+"""Effective observations a side must have in a group of loads: a ratio of fewer says little and is biased."""
 IDLE = "0"
 UNKNOWN = "unknown"
 Rest = tuple[str | None, ...]
@@ -105,11 +107,12 @@ def stratify(baseline: Observed, candidate: Observed, bands: Sequence[LoadBand])
 def _gather(loads: Mapping[int, Sequence[float]]) -> list[list[int]]:
     groups: list[list[int]] = []
     open_group: list[int] = []
+    totals = [sum(side) for side in zip(*loads.values(), strict=True)]
     counts = [0.0, 0.0]
     for load in sorted(loads):
         open_group.append(load)
         counts = [count + more for count, more in zip(counts, loads[load], strict=True)]
-        if min(counts) >= COVERED:
+        if _effective(counts, totals) >= COVERED:
             groups.append(open_group)
             open_group, counts = [], [0.0, 0.0]
     if open_group and groups:
@@ -117,6 +120,17 @@ def _gather(loads: Mapping[int, Sequence[float]]) -> list[list[int]]:
     elif open_group:
         groups.append(open_group)
     return groups
+
+
+def _effective(counts: Sequence[float], totals: Sequence[float]) -> float:
+    """Observations of the side that has fewer, once those of the rarer side are divided by their greater weight."""
+    shares = [count / total if total else 0.0 for count, total in zip(counts, totals, strict=True)]
+    greatest = max(shares)
+    return (
+        min(count * min(1.0, share / greatest) for count, share in zip(counts, shares, strict=True))
+        if greatest
+        else 0.0
+    )
 
 
 def _sortable(rest: Rest) -> tuple[tuple[bool, str], ...]:

@@ -17,12 +17,19 @@ def groups(before: dict[int, float], after: dict[int, float]) -> list[tuple[str,
 
 
 def test_loads_that_both_sides_cover_stay_apart() -> None:
-    assert groups({9: 20, 10: 30}, {9: 8, 10: 9}) == [("9-16", 9, 9), ("9-16", 10, 10)]
+    assert groups({9: 20, 10: 30}, {9: 10, 10: 15}) == [("9-16", 9, 9), ("9-16", 10, 10)]
 
 
 def test_neighbours_are_merged_inside_their_band_where_one_side_has_too_little() -> None:
     assert groups({9: 20, 10: 20, 11: 20}, {9: 4, 11: 20}) == [("9-16", 9, 11)]
     assert groups({8: 20, 9: 20}, {8: 20, 9: 3}) == [("5-8", 8, 8), ("9-16", 9, 9)]
+
+
+def test_a_load_that_is_rare_on_one_side_is_covered_only_by_what_it_can_stand_for() -> None:
+    rare = {31: 61, 32: 100}, {31: 8, 32: 200}
+    assert groups(*rare) == groups(*reversed(rare)) == [("17-32", 31, 32)]
+    assert groups({31: 61, 32: 100}, {31: 40, 32: 200}) == [("17-32", 31, 31), ("17-32", 32, 32)]
+    assert groups({31: 6100, 32: 10000}, {31: 800, 32: 20000}) == [("17-32", 31, 31), ("17-32", 32, 32)]
 
 
 def test_what_is_left_at_the_top_joins_the_group_below() -> None:
