@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from .findings import ContextChange
 from .history import History
 from .model import Advice, BandFigures, Change, GateResult, PositionFigures, ReconciliationRow, SplitRow
 
@@ -46,6 +47,8 @@ class Clues:
     reconciliation: Sequence[ReconciliationRow]
     changes: Sequence[Change]
     histories: Sequence[History] = ()
+    contexts: Sequence[ContextChange] = ()
+    """Acceptance length by context band, shortest first."""
 
     def bad(self, *measures: str) -> list[GateResult]:
         """Failures and warnings of these measures, overall or at a band."""
@@ -61,6 +64,7 @@ def advise(clues: Clues) -> tuple[Advice, ...]:
         *_terms(clues),
         *_preemption(clues),
         *_prefill(clues),
+        *_drifts(clues),
     ]
     return tuple(found)
 
@@ -117,7 +121,7 @@ def _implausible(clues: Clues) -> list[Advice]:
 
 
 def _metrics(clues: Clues) -> list[Advice]:
-    broken = [row for row in clues.reconciliation if row.verdict == "fail" and row.check_name == "positions_add_up"]
+    broken = _broken_positions(clues)
     if not broken:
         return []
     row = broken[0]
@@ -133,6 +137,10 @@ def _metrics(clues: Clues) -> list[Advice]:
             ("identities",),
         )
     ]
+
+
+def _broken_positions(clues: Clues) -> list[ReconciliationRow]:
+    return [row for row in clues.reconciliation if row.verdict == "fail" and row.check_name == "positions_add_up"]
 
 
 def _terms(clues: Clues) -> list[Advice]:
@@ -160,7 +168,18 @@ def _terms(clues: Clues) -> list[Advice]:
 
 def _acceptance_cause(clues: Clues, row: SplitRow | None) -> tuple[str, str]:
     named = _named_changes(clues.changes, "draft", "target")
-    falls = _falls(clues.positions)
+    lost = _long_contexts(clues.contexts)
+    if lost:
+        evidence = "; ".join(
+            f"{context.label} tokens: {context.change:+.1%} ({context.interval[0]:+.1%} to {context.interval[1]:+.1%})"
+            for context in clues.contexts
+        )
+        return (
+            f"Acceptance length by prompt and output so far: {evidence}.",
+            f"Only long contexts ({lost} tokens) lost acceptance: check the length up to which the drafter was trained "
+            f"or is allowed to see{named}.",
+        )
+    falls = [] if _broken_positions(clues) else _falls(clues.positions)
     if not falls:
         return "Positions are not known on both sides.", f"Compare the drafter with the last good start{named}."
     evidence = "Survival by position changed by " + ", ".join(f"{fall:+.1%}" for fall in falls) + "."
@@ -169,6 +188,13 @@ def _acceptance_cause(clues: Clues, row: SplitRow | None) -> tuple[str, str]:
     if len(falls) > 1 and falls[0] > -PROPORTIONAL and falls[-1] < falls[0] - PROPORTIONAL:
         return evidence, f"Only later positions fell: a shorter draft loses little{named}."
     return evidence, f"Every position fell: compare draft checkpoint and quantization with the last good start{named}."
+
+
+def _long_contexts(contexts: Sequence[ContextChange]) -> str | None:
+    """The shortest context band that surely lost what no shorter one can have lost; None unless both are known."""
+    kept = [place for place, context in enumerate(contexts) if context.kept]
+    lost = [place for place, context in enumerate(contexts) if context.lost]
+    return contexts[lost[0]].label if kept and lost and max(kept) < min(lost) else None
 
 
 def _coverage_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from .bands import NAMES, MartReader, band_figures, quantile_figures
 from .cells_read import CellReader
 from .compare import Comparison
 from .correctness import Acceptance
-from .findings import effects, level_notes, notes, split_rows, traffic
+from .findings import contexts, effects, level_notes, notes, split_rows, traffic
 from .gates import DEFAULT_SET, GateSet
 from .history import History, look_back
 from .judge import hold_rate
@@ -164,7 +164,16 @@ class _Builder:
             results, self.question.acknowledged, comparison.sides[1].deployments, dates[-1] if dates else None
         )
         histories = self._histories(comparison, choice, results)
-        clues = advices.Clues(results, report.split, report.bands, report.positions, reconciliation, changes, histories)
+        clues = advices.Clues(
+            results,
+            report.split,
+            report.bands,
+            report.positions,
+            reconciliation,
+            changes,
+            histories,
+            contexts(comparison, [label for label, _ in self.question.settings.context_bands]),
+        )
         advice = advices.advise(clues)
         results = advices.attach(results, advice)
         verdict, reason = overall(results, self.question.gates, report.baseline, report.candidate)

@@ -7,16 +7,16 @@ or scrape interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from ..schemas.config import LoadBand
-from ..schemas.measures import MEASURES, Measure
+from ..schemas.measures import ACCEPTANCE_LENGTH, MEASURES, Measure
 from . import buckets, quantile, ratio
-from .cells_read import CellReader, Frame, Grain, Loads
+from .cells_read import FINER_KEYS, CellReader, Frame, Grain, Loads
 from .interval import MIN_UNITS, Estimate, Sided, relative_interval
 from .origins import OriginChoice
 from .selection import Selection
@@ -106,20 +106,40 @@ class Comparison:
         origin = self.origin_of(measure)
         if origin is None:
             return Found(Estimate(Sided(None, None), Sided(None, None), measure.form, problem="no_data"), None)
-        found = Estimate(Sided(None, None), Sided(None, None), measure.form, problem="no_data")
+        return Found(
+            self._climb(origin, lambda unit, grain: self._at(measure, origin, band, unit, grain, relative=relative)),
+            origin,
+        )
+
+    def _climb(self, origin: str, at: Callable[[str, Grain], Estimate]) -> Estimate:
+        """The estimate by the largest unit of which there are enough, else by the smallest."""
+        found = Estimate(Sided(None, None), Sided(None, None), "", problem="no_data")
         for unit, grain in LADDER:
             if grain == "block" and min(self.reader.units(s, origin, grain) for s in self.sides) < MIN_UNITS:
                 continue
-            found = self._at(measure, origin, band, unit or OBSERVATION[origin], grain, relative=relative)
+            found = at(unit or OBSERVATION[origin], grain)
             if found.problem not in GO_ON:
-                return Found(found, origin)
-        return Found(found, origin)
+                break
+        return found
 
     def alone(self, name: str, band: str | None = None) -> Found:
         """The candidate's own figure, unweighted, as the baseline of an estimate of no change."""
         candidate = self.sides[1]
         itself = Comparison(self.reader, candidate, candidate, self._bands, self.choice, pooled=True)
         return itself.estimate(name, band)
+
+    def in_context(self, label: str) -> Estimate:
+        """The change of acceptance length of the requests of one context band."""
+        strata, place = self.strata("requests"), FINER_KEYS.index("context_band")
+        wanted = np.array([len(key.rest) > place and key.rest[place] == label for key in strata.keys], dtype=np.bool_)
+
+        def at(unit: str, grain: Grain) -> Estimate:
+            frames = [self.reader.frame(side, "requests", grain) for side in self.sides]
+            codes = [frame.strata(strata) for frame in frames]
+            sums = [frame.sums(ACCEPTANCE_LENGTH.name, c, wanted[c]) for frame, c in zip(frames, codes, strict=True)]
+            return ratio.compare(sums[0], sums[1], len(strata.keys), unit, ratio.RatioRule())
+
+        return self._climb("requests", at)
 
     def maximum(self, name: str, band: str | None = None) -> tuple[list[float | None], list[int], str | None]:
         """Both sides' greatest value of a measure, how many observations each has, and the origin."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ..schemas.measures import ROUND_TIME
+from ..schemas.measures import ACCEPTANCE_LENGTH, ROUND_TIME
 from . import changes as differences
 from .compare import Comparison
+from .gates import LENGTH_DROP
 from .history import History
 from .model import Change, Effect, GateResult, SplitRow, Stratum
 from .nights import MIN_NIGHTS
@@ -15,6 +17,39 @@ from .split import accounts, decode_share, split
 
 EFFECTS = ("acceptance_length", "effective_length", "coverage", "round_time_ms", "tpot_ms", "output_tps")
 """Ratios whose change is told apart into within and mix."""
+
+
+@dataclass(frozen=True)
+class ContextChange:
+    """How acceptance length changed at one context band, with the 95 % interval."""
+
+    label: str
+    change: float
+    interval: tuple[float, float]
+
+    @property
+    def lost(self) -> bool:
+        """Whether it surely lost more than is accepted."""
+        return self.interval[1] < LENGTH_DROP
+
+    @property
+    def kept(self) -> bool:
+        """Whether it surely did not."""
+        return self.interval[0] > LENGTH_DROP
+
+
+def contexts(comparison: Comparison, labels: Sequence[str]) -> list[ContextChange]:
+    """The change of acceptance length at each context band (``labels``, shortest first) that can be judged."""
+    found: list[ContextChange] = []
+    if comparison.origin_of(ACCEPTANCE_LENGTH) != "requests":
+        return found  # counters do not tell contexts apart
+    for label in labels:
+        estimate = comparison.in_context(label)
+        if estimate.problem is None and estimate.change is not None and estimate.interval is not None:
+            low, high = estimate.interval
+            if high is not None:
+                found.append(ContextChange(label, estimate.change, (low, high)))
+    return found
 
 
 def effects(comparison: Comparison) -> list[Effect]:

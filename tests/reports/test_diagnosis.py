@@ -1,0 +1,141 @@
+"""A failure names the causes that the data support, and never one that they do not."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specledger.reports.advice import Clues, advise
+from specledger.reports.findings import ContextChange
+from specledger.reports.history import Drift, History
+from specledger.reports.model import Advice, GateResult, PositionFigures, ReconciliationRow, Report, SplitRow
+from specledger.schemas.warehouse import Warehouse
+from tests.reports.fleet import FIRST, LAST, WORLD, put_requests, report
+from tests.sample_reports import gate
+from tests.simulator.world import Task, World
+
+FELL = SplitRow(None, 0.12, 0.0, 0.12, 0.0, 0.0, 0.0, "requests", 1.0, "acceptance")
+SLOWER = SplitRow(None, 0.12, 0.12, 0.0, 0.0, 0.0, 0.0, "requests", 1.0, "round_time")
+SHORTER = gate("acceptance_length", gate="capacity")
+
+
+def advice(*results: GateResult, **clues: object) -> list[Advice]:
+    given: dict[str, object] = {"split": (), "bands": (), "positions": (), "reconciliation": (), "changes": (), **clues}
+    return list(advise(Clues(results, **given)))  # type: ignore[arg-type]
+
+
+def survivals(before: tuple[float, ...], after: tuple[float, ...]) -> list[PositionFigures]:
+    sides = (("baseline", before), ("candidate", after))
+    return [
+        PositionFigures(side, "requests", place, 10_000, round(10_000 * value), value, None, 1.0, False)
+        for side, values in sides
+        for place, value in enumerate(values, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "says"),
+    [
+        ((0.35, 0.25, 0.18), "The first position fell"),
+        ((0.77, 0.40, 0.20), "Only later positions fell"),
+        ((0.68, 0.49, 0.35), "Every position fell"),
+    ],
+)
+def test_positions_tell_where_acceptance_was_lost(after: tuple[float, ...], says: str) -> None:
+    (found,) = advice(SHORTER, split=(FELL,), positions=survivals((0.78, 0.56, 0.40), after))
+    assert (found.cause, found.action.startswith(says)) == ("acceptance", True)
+
+
+def missing_positions() -> ReconciliationRow:
+    return ReconciliationRow("candidate", "d", "2026-09-15", "positions_add_up", "snapshots", "fail", 5444.0, 3613.0)
+
+
+def test_a_series_that_one_engine_lacks_is_a_fault_of_the_metrics_and_its_positions_say_nothing() -> None:
+    positions = survivals((0.78, 0.56, 0.40), (0.39, 0.28, 0.20))
+    found = advice(SHORTER, split=(FELL,), positions=positions, reconciliation=(missing_positions(),))
+    assert [item.cause for item in found] == ["metrics", "acceptance"]
+    assert "not of the model" in found[0].finding
+    assert "position fell" not in found[1].action
+    held = [replace(missing_positions(), verdict="ok")]
+    assert [item.cause for item in advice(SHORTER, split=(FELL,), positions=positions, reconciliation=held)] == [
+        "acceptance"
+    ]
+
+
+def test_rounds_that_take_longer_at_the_same_acceptance_point_to_their_cost() -> None:
+    found = advice(gate(), gate("round_time_ms", gate="capacity"), split=(SLOWER,))
+    assert [item.cause for item in found] == ["round_time"]
+    assert "graph sizes" in found[0].action
+    both = replace(SLOWER, d_ln_tpot=0.2, acceptance=0.08)
+    assert [item.cause for item in advice(gate(), SHORTER, split=(both,))] == ["acceptance", "round_time"]
+
+
+KEPT, LOST, OPEN = (0.0, (-0.02, 0.02)), (-0.2, (-0.25, -0.15)), (-0.05, (-0.15, 0.05))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ((KEPT, KEPT, LOST), "4-16k"),
+        ((KEPT, LOST, LOST), "1-4k"),
+        ((KEPT, OPEN, LOST), "4-16k"),
+        ((LOST, LOST, LOST), None),
+        ((LOST, KEPT, LOST), None),
+        ((OPEN, OPEN, LOST), None),
+        ((KEPT, KEPT, KEPT), None),
+        ((), None),
+    ],
+)
+def test_long_contexts_are_named_only_where_no_shorter_one_lost(
+    changes: tuple[tuple[float, tuple[float, float]], ...], named: str | None
+) -> None:
+    contexts = [ContextChange(label, *change) for label, change in zip(("<1k", "1-4k", "4-16k"), changes, strict=False)]
+    (found,) = advice(SHORTER, split=(FELL,), contexts=contexts)
+    assert ("Only long contexts" in found.action) is (named is not None)
+    assert named is None or f"({named} tokens)" in found.action
+
+
+def test_drift_is_named_with_its_size() -> None:
+    drift = Drift(-0.02, -0.08, 0.001, 160)
+    (found,) = advice(histories=(History("d", (), drift),))
+    assert (found.cause, "-8.0%" in found.evidence) == ("drift", True)
+    assert advice(histories=(History("d", (), None),)) == []
+
+
+def nights(warehouse: Warehouse, before: World, after: World) -> Report:
+    for world, date, seed in ((before, FIRST, 1), (after, LAST, 2)):
+        put_requests(warehouse, world, [date], seed, per_hour=20.0, gaps=False)
+    return report(warehouse)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_a_drafter_that_fails_beyond_its_length_is_told_from_one_that_fails(tmp_path: Path, everywhere: bool) -> None:
+    short = Task("chat", 0.4, (0.75, 0.72, 0.70), prompt_tokens=300.0)
+    long = Task("chat", 0.6, (0.75, 0.72, 0.70), prompt_tokens=9_000.0)
+    lost = (0.5, 0.45, 0.4)
+    worse = (replace(short, conditional=lost) if everywhere else short, replace(long, conditional=lost))
+    found = nights(Warehouse(tmp_path), replace(WORLD, tasks=(short, long)), replace(WORLD, tasks=worse))
+    (acceptance,) = [item for item in found.advice if item.cause == "acceptance" and item.stratum is None]
+    assert ("Only long contexts" in acceptance.action) is not everywhere
+
+
+@pytest.mark.parametrize("decays", [True, False])
+def test_acceptance_that_decays_until_a_restart_is_drift(tmp_path: Path, decays: bool) -> None:
+    warehouse = Warehouse(tmp_path)
+    days = [dt.date(2026, 9, 7) + dt.timedelta(days=day) for day in range(9)]
+    for number, day in enumerate(days):
+        world = WORLD.with_length(1 - 0.02 * (number % 5) * decays)
+        put_requests(warehouse, world, [day], number, per_hour=8.0, gaps=False)
+    put_starts(warehouse, [days[0], days[5]])
+    found = report(warehouse, f"date < DATE '{days[-1]}'", f"date = DATE '{days[-1]}'")
+    assert ("drift" in {item.cause for item in found.advice}) is decays
+
+
+def put_starts(warehouse: Warehouse, days: list[dt.date]) -> None:
+    from tests.reports.fleet import put_row
+
+    for day in days:
+        put_row(warehouse, "deployments", day, WORLD.deployment, started_at=dt.datetime.combine(day, dt.time()))
