@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "reports.estimate_command:estimate_command",
         "Estimate what speculation gains from given numbers, no logs needed.",
     ),
+    "nightly": ("nightly.commands:nightly", "Ingest, transform and judge a night, and keep its reports."),
     "sql": ("transforms.commands:sql", "Ask the warehouse a question in SQL."),
     "tables": (
         "transforms.dictionary_commands:tables",

@@ -31,13 +31,15 @@ def write_all(report: Report, out_dir: Path) -> tuple[Path, ...]:
     return tuple(target for target, _ in texts)
 
 
-def publish(target: Path, content: bytes) -> None:
-    """Write a file beside its place and move it there in one step."""
+def publish(target: Path, content: bytes, mode: int | None = None) -> None:
+    """Write a file beside its place and move it there in one step; ``mode`` says who may read it, if given."""
     aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             aside.write_bytes(content)
+            if mode is not None:
+                aside.chmod(mode)
             aside.replace(target)
         finally:
             aside.unlink(missing_ok=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ..schemas import TABLES
 from ..schemas.warehouse import Warehouse
@@ -33,11 +33,17 @@ class Plan:
             | {partition.date for partition in everything}
             | {partition.date for partition in stored}
         )
-        wanted = set(self.days)
+        wanted = {day for day in self.days if not self._of(day).retired}
         self._inputs = {part: self._raw.inputs(part) for part in sorted(everything) if part.date in wanted}
         self._current = {part: fingerprints.cells(part, inputs) for part, inputs in self._inputs.items()}
-        known = {Partition(day, deployment) for day in self.days for deployment in self._of(day).cells}
-        self.vanished = tuple(sorted((known | stored) - self._inputs.keys()))
+        known = {Partition(day, deployment) for day in wanted for deployment in self._of(day).cells}
+        left = {partition for partition in stored if partition.date in wanted}
+        self.vanished = tuple(sorted((known | left) - self._inputs.keys()))
+
+    @property
+    def partitions(self) -> Collection[Partition]:
+        """Every partition that has raw files and is not retired."""
+        return self._current.keys()
 
     def changed(self) -> Iterator[tuple[Partition, Inputs]]:
         """Partitions whose cells are not those of their inputs, with these inputs."""
@@ -59,7 +65,11 @@ class Plan:
 
     def days_with_other_marts(self) -> list[dt.date]:
         """Dates whose marts are not those of their cells."""
-        return [day for day in self.days if self._force or self._marts(day) != self._of(day).marts]
+        return [
+            day
+            for day in self.days
+            if not self._of(day).retired and (self._force or self._marts(day) != self._of(day).marts)
+        ]
 
     def marts_computed(self, days: Iterable[dt.date]) -> None:
         """Remember that the marts of these dates are those of their cells."""
@@ -69,9 +79,12 @@ class Plan:
 
     def days_with_other_ledgers(self) -> list[dt.date]:
         """Dates whose ledger is not that of the marts within 30 days of it; only dates near those of this run."""
+        return [day for day in self.days_with_ledgers() if self._force or self._ledger(day) != self._of(day).ledger]
+
+    def days_with_ledgers(self) -> list[dt.date]:
+        """Dates near those of this run of which something was computed and nothing is retired."""
         near = {day + dt.timedelta(n) for day in self.days for n in _REACH}
-        days = sorted(near & self._state.dates())
-        return [day for day in days if self._force or self._ledger(day) != self._of(day).ledger]
+        return [day for day in sorted(near & self._state.dates()) if not self._of(day).retired]
 
     def ledgers_computed(self, days: Iterable[dt.date]) -> None:
         """Remember that the ledgers of these dates are those of the marts around them."""

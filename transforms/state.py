@@ -17,6 +17,8 @@ class DateState:
     cells: dict[str, str] = field(default_factory=dict)
     marts: str | None = None
     ledger: str | None = None
+    retired: bool = False
+    """Whether rows that it was computed from have been removed, or are about to be: it stays as it is."""
 
 
 class State:
@@ -34,7 +36,7 @@ class State:
         """What is known of a date; nothing if the file is missing or cannot be read, so that the date is computed."""
         try:
             stored = json.loads(self._path(date).read_text(encoding="utf-8"))
-            return DateState(dict(stored["cells"]), stored["marts"], stored["ledger"])
+            return DateState(dict(stored["cells"]), stored["marts"], stored["ledger"], stored.get("retired", False))
         except (OSError, ValueError, KeyError, TypeError):
             return DateState()
 

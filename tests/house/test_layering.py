@@ -10,12 +10,13 @@ import pytest
 import specledger
 
 PACKAGE = Path(specledger.__file__).parent
-ROOMS = ("demo", "ingest", "reports", "schemas", "transforms")
+ROOMS = ("demo", "ingest", "nightly", "reports", "schemas", "transforms")
 MAY_IMPORT = {
     "schemas": {"schemas"},
     "ingest": {"ingest", "schemas"},
     "transforms": {"transforms", "schemas"},
     "reports": {"reports", "schemas"},
+    "nightly": {"nightly", "ingest", "reports", "schemas", "transforms"},
 }
 MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path

@@ -1,0 +1,1 @@
+"""Runs the whole pipeline unattended: one configuration, one night, one answer."""

@@ -1,0 +1,265 @@
+"""``specledger.toml``: everything a night needs to know, validated whole before anything runs.
+
+Paths are relative to the folder of the file. Whatever is wrong is one ConfigError that names file, line and key.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..ingest.run import DEFAULT_DEPLOYMENT, check_options
+from ..reports import acknowledge
+from ..reports.acknowledge import Acknowledgement
+from ..reports.gates import GateSet, load_gates
+from ..schemas import CELL_TABLES, MART_TABLES, RAW_TABLES
+from ..schemas.config import Settings, settings_from
+from ..schemas.errors import ConfigError
+from ..transforms.partitions import INPUTS
+from .section import Section
+from .toml_lines import TomlLines
+
+BASELINE_NIGHTS = 14
+"""Two weeks: every day of the week twice, and enough nights to tell their variance."""
+BASELINE_WITHIN_DAYS = 60
+"""Good nights that lie further back say little of tonight's."""
+HOOK_TIMEOUT_S = 60
+LEAST_DAYS = 8
+"""Rows of a week back are read again when the days after them are computed."""
+EVERLASTING = ("deployments", "ingested_files")
+"""Tables without which later ingests would take old inputs for new ones, or old nights lose their names."""
+RESULTS = tuple(table.name for table in (*CELL_TABLES, *MART_TABLES))
+RAW = tuple(table.name for table in RAW_TABLES if table.name not in EVERLASTING)
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+_TOP = ("warehouse", "out", "metrics", "source", "bands", "goodput", "report", "hook", "housekeeping")
+_SOURCE = (
+    "paths", "deployment", "instance", "labels", "format", "year", "timezone", "hash_text", "required",
+)  # fmt: skip
+_REPORT = ("name", "candidate", "baseline", "nights", "within_days", "gates", "acknowledge")
+_HOOK = ("command", "timeout_s", "required")
+_HOUSEKEEPING = ("compact_files", "keep_days")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Inputs of one deployment; the fields are those of ``specledger ingest``."""
+
+    paths: tuple[str, ...]
+    deployment: str = DEFAULT_DEPLOYMENT
+    instance: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    format: str | None = None
+    year: int | None = None
+    timezone: str | None = None
+    hash_text: bool = False
+    required: bool = False
+    """Whether a path without any input fails the night; otherwise it is only noted."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One report of every night: what is judged, and what it is held against."""
+
+    name: str | None
+    """The folder inside the night's; None puts the report into that itself."""
+    candidate: str
+    """Predicate over deployments; the night is added to it."""
+    baseline: str | None
+    """A pinned predicate, in which $night stands for the date; None means the last good nights of the candidate."""
+    nights: int
+    within_days: int
+    gates: GateSet
+    acknowledged: tuple[Acknowledgement, ...]
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A command that gets ``report.json`` on standard input when a gate failed."""
+
+    command: tuple[str, ...]
+    timeout_s: int
+    required: bool
+    """Whether its failure fails the night."""
+
+
+@dataclass(frozen=True)
+class Housekeeping:
+    """What is tidied up after the reports; None and nothing mean never."""
+
+    compact_files: int | None = None
+    keep_days: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole configuration."""
+
+    path: Path
+    warehouse: Path
+    out: Path
+    metrics: Path | None
+    sources: tuple[Source, ...]
+    settings: Settings
+    comparisons: tuple[Comparison, ...]
+    hook: Hook | None
+    housekeeping: Housekeeping
+    fingerprint: str
+    """Of everything in the files that bears on a report."""
+
+
+def load(path: Path) -> Config:
+    """The configuration of a file; ConfigError with file, line and key if anything in it cannot be used."""
+    text = _read(path)
+    document = _parse(path, text)
+    lines = TomlLines(path, text)
+    top = Section(document, (), lines, _TOP)
+    folder = path.absolute().parent
+    settings = _settings(document, lines)
+    sources = tuple(_source(section, folder) for section in top.sections("source", _SOURCE))
+    if not sources:
+        top.refuse("source", "is missing: name at least one [[source]] with paths")
+    read = [text]
+    comparisons = _comparisons(top, folder, settings, read)
+    metrics = top.text("metrics", None)
+    return Config(
+        path,
+        folder / top.text("warehouse", "warehouse"),
+        folder / top.text("out", "nights"),
+        folder / metrics if metrics else None,
+        sources,
+        settings,
+        comparisons,
+        _hook(top.section("hook", _HOOK)) if "hook" in top else None,
+        _housekeeping(top.section("housekeeping", _HOUSEKEEPING)),
+        hashlib.sha256("\0".join(read).encode()).hexdigest()[:16],
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"Cannot read {path}: {error.strerror or error}; specledger init writes a configuration."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+
+
+def _settings(document: dict[str, Any], lines: TomlLines) -> Settings:
+    try:
+        return settings_from(document, lines.path)
+    except ConfigError as error:
+        message = str(error).removeprefix(f"{lines.path}: ")
+        keys = re.match(r"\[?(bands|goodput)\]?(?:\.(\w+))?", message)
+        place = lines.at(*filter(None, keys.groups())) if keys else str(lines.path)
+        raise ConfigError(f"{place}: {message}") from error
+
+
+def _source(section: Section, folder: Path) -> Source:
+    paths = section.texts("paths")
+    for text in paths:
+        if text == "-":
+            section.refuse("paths", "cannot hold -: nobody types at night")
+    labels = section.table("labels")
+    for key, value in labels.items():
+        if not isinstance(value, str):
+            section.refuse("labels", f"must hold texts: write {key} in quotes")
+    source = Source(
+        tuple(text if _URL.match(text) else str(folder / text) for text in paths),
+        section.text("deployment", DEFAULT_DEPLOYMENT),
+        section.text("instance", None),
+        labels,
+        section.text("format", None),
+        section.whole("year", None, 2000, 2100),
+        section.text("timezone", None),
+        section.flag("hash_text"),
+        section.flag("required"),
+    )
+    for key in ("deployment", "instance", "labels", "format", "timezone"):
+        section.checked(key, functools.partial(check_options, **{key: getattr(source, key)}))
+    return source
+
+
+def _comparisons(top: Section, folder: Path, settings: Settings, read: list[str]) -> tuple[Comparison, ...]:
+    """Every ``[[report]]``, or one over everything; the texts of the files they name are added to ``read``."""
+    sections = list(top.sections("report", _REPORT)) or [Section({}, ("report",), TomlLines(Path(), ""), _REPORT)]
+    bands = [band.label for band in settings.load_bands]
+    found: list[Comparison] = []
+    for section in sections:
+        name = section.text("name", None)
+        if name is None and len(sections) > 1:
+            section.refuse("name", "is missing: each of several [[report]] tables needs one")
+        if name is not None and (not _NAME.fullmatch(name) or name in {other.name for other in found}):
+            section.refuse("name", "must be a folder's name of its own: letters, digits, _ . and -")
+        for key in ("candidate", "baseline"):
+            _check_predicate(section, key)
+        if "baseline" in section and "nights" in section:
+            section.refuse("nights", "is about the rolling baseline: leave out either it or baseline")
+        paths = {key: folder / file if (file := section.text(key, None)) else None for key in ("gates", "acknowledge")}
+        gates = load_gates(paths["gates"], bands)
+        acknowledged = acknowledge.load(paths["acknowledge"])
+        read += [path.read_text(encoding="utf-8") for path in paths.values() if path]
+        found.append(
+            Comparison(
+                name,
+                section.text("candidate", "true"),
+                section.text("baseline", None),
+                section.whole("nights", BASELINE_NIGHTS, 1, 365),
+                section.whole("within_days", BASELINE_WITHIN_DAYS, 1, 3650),
+                gates,
+                acknowledged,
+            )
+        )
+    return tuple(found)
+
+
+def _check_predicate(section: Section, key: str) -> None:
+    """Refuse what is no SQL expression; whether its columns exist depends on what has been ingested by then."""
+    import duckdb
+
+    where = section.text(key, None)
+    if where is None:
+        return
+    try:
+        statements = duckdb.extract_statements(f"SELECT 1 WHERE (\n{where.replace('$night', 'NULL')}\n)")
+    except duckdb.Error as error:
+        section.refuse(key, f"is no SQL predicate ({str(error).splitlines()[0].rstrip('.')})")
+    if len(statements) != 1:
+        section.refuse(key, "must be one SQL predicate")
+
+
+def _hook(section: Section) -> Hook:
+    return Hook(
+        section.texts("command"),
+        section.whole("timeout_s", HOOK_TIMEOUT_S, 1, 3600),
+        section.flag("required"),
+    )
+
+
+def _housekeeping(section: Section) -> Housekeeping:
+    keep = section.section("keep_days", (*RAW, "results"))
+    days = {name: keep.whole(name, None, LEAST_DAYS, 36_500) for name in (*RAW, "results")}
+    kept = {name: count for name, count in days.items() if count is not None}
+    results = kept.pop("results", None)
+    if results is not None:
+        if any(kept.get(name, results + 1) > results for name in INPUTS):
+            keep.refuse("results", f"needs {', '.join(INPUTS)} to be kept no longer, or they would be computed again")
+        kept |= dict.fromkeys(RESULTS, results)
+    return Housekeeping(section.whole("compact_files", None, 2, 100_000), kept)

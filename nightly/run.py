@@ -1,0 +1,198 @@
+"""A night from its inputs to its reports. Each step can be ended at any moment; the next run goes on from there."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..ingest import IngestReport, ingest
+from ..reports import trend_page
+from ..reports.outcome import EXIT_FAILED_GATE, EXIT_UNANSWERED
+from ..schemas.errors import NothingFound, SpecledgerError, WarehouseError
+from ..schemas.lock import exclusive
+from ..schemas.warehouse import Warehouse
+from ..transforms import runner
+from . import hook, housekeeping, metrics, record
+from .config import Config, Source
+from .judge import Nights, folder
+from .record import Late, Record, SourceOutcome
+
+logger = logging.getLogger(__name__)
+
+WAIT_S = 6 * 3600.0
+"""How long a run waits for another that works on the same warehouse: longer than a night takes."""
+
+
+class NightFailed(SpecledgerError):
+    """Part of the night could not be done; what could was."""
+
+
+def run(config: Config, dates: Sequence[dt.date]) -> int:
+    """Take in all sources, compute what changed, judge the nights of the dates; the exit code.
+
+    Nights that were judged before and got late rows are judged again. Raises SpecledgerError where the run failed,
+    after everything that could be done was done.
+    """
+    warehouse = Warehouse(config.warehouse)
+    with exclusive(warehouse.root, "nightly", WAIT_S):
+        night = _Night(warehouse, config, record.new(dates[-1], _now()))
+        try:
+            night.take_in()
+            night.compute()
+            night.judge(dates)
+            night.tidy()
+        except SpecledgerError as error:
+            night.errors.append(str(error))
+            raise
+        except OSError as error:
+            night.errors.append(f"{error.filename or ''}: {error.strerror or error}.")
+            raise
+        except BaseException as error:
+            night.errors.append(f"The run was ended by {type(error).__name__}.")
+            raise
+        finally:
+            night.close(dates)
+        if night.errors:
+            raise NightFailed(" ".join(night.errors))
+        return night.record.exit_code
+
+
+class _Night:
+    def __init__(self, warehouse: Warehouse, config: Config, started: Record) -> None:
+        self._warehouse = warehouse
+        self._config = config
+        self.record = started
+        self.errors: list[str] = []
+        self._written: Counter[tuple[dt.date, str]] = Counter()
+
+    def take_in(self) -> None:
+        """Ingest every source; one that fails does not keep the others from it."""
+        self.record.sources = [self._ingested(source) for source in self._config.sources]
+
+    def _ingested(self, source: Source) -> SourceOutcome:
+        outcome = SourceOutcome(source.deployment, source.paths)
+        paths = list(source.paths)
+        while paths:
+            try:
+                report = ingest(
+                    self._warehouse,
+                    paths,
+                    deployment=source.deployment,
+                    instance=source.instance,
+                    labels=source.labels,
+                    format=source.format,
+                    year=source.year,
+                    timezone=source.timezone,
+                    hash_text=source.hash_text,
+                )
+            except WarehouseError:
+                raise
+            except NothingFound as error:
+                paths.remove(error.argument)
+                outcome.notes.append(str(error))
+                if source.required:
+                    self._fail(outcome, error)
+            except SpecledgerError as error:
+                self._fail(outcome, error)
+                break
+            else:
+                _add(outcome, report)
+                self._written += report.partitions
+                break
+        for note in outcome.notes:
+            logger.info("%s: %s", source.deployment, note)
+        return outcome
+
+    def _fail(self, outcome: SourceOutcome, error: SpecledgerError) -> None:
+        outcome.error = str(error)
+        self.errors.append(str(error))
+
+    def compute(self) -> None:
+        """Compute cells and marts of what changed."""
+        summary = runner.run(self._warehouse, self._config.settings)
+        self.record.partitions = len(summary.computed) + len(summary.removed)
+        self.record.dates = [date.isoformat() for date in summary.dates]
+
+    def judge(self, dates: Iterable[dt.date]) -> None:
+        """Judge the nights, and again those that late rows have changed; in order: each is an example to the next."""
+        before = record.nights(self._config.out)
+        late = {day for day, _ in self._written if day in before}
+        self.record.late = [
+            Late(day.isoformat(), deployment, rows)
+            for (day, deployment), rows in sorted(self._written.items())
+            if day in late
+        ]
+        for one in self.record.late:
+            logger.info("%s, %s: %d rows came late; the night is judged again.", one.date, one.deployment, one.rows)
+        nights = Nights(self._warehouse, self._config)
+        wanted = set(dates)
+        for date in sorted(wanted | late):
+            state = nights.fingerprint(date, before)
+            known = before.get(date)
+            if known is not None and known.get("fingerprint") == state:
+                logger.info("%s: nothing has changed since it was judged: %s.", date, _verdicts(known))
+            else:
+                before[date] = self._judged(nights, date, state, before)
+            if date in wanted:
+                self.record.exit_code = _worst(self.record.exit_code, before[date])
+
+    def _judged(self, nights: Nights, date: dt.date, state: str, before: dict[dt.date, Any]) -> dict[str, Any]:
+        reports = [nights.judge(comparison, date, before, _now()) for comparison in self._config.comparisons]
+        required = self._config.hook is not None and self._config.hook.required
+        self.errors += [one.hook for one in reports if required and one.hook not in (None, hook.DONE)]
+        judged = replace(self.record, date=date.isoformat(), reports=reports, fingerprint=state)
+        judged.ended_at = record.stamp(_now())
+        judged.exit_code = _worst(0, {"reports": [vars(one) for one in reports]})
+        path = folder(self._config, date, None) / record.RECORD
+        record.write(judged, path)
+        found = record.read(path) or {}
+        logger.info("%s: %s.", date, _verdicts(found))
+        return found
+
+    def tidy(self) -> None:
+        """Write the page of all nights, then compact and remove what has had its time."""
+        trend_page.write(self._warehouse, self._config.out, self._config.settings, _now())
+        self.record.housekeeping = housekeeping.run(self._warehouse, self._config.housekeeping, self._config.settings)
+
+    def close(self, dates: Sequence[dt.date]) -> None:
+        """Write the record of the run and its metrics, whatever became of it."""
+        if self.errors:
+            self.record.error = " ".join(self.errors)
+            self.record.exit_code = SpecledgerError.exit_code
+        self.record.ended_at = record.stamp(_now())
+        known = record.read(folder(self._config, dates[-1], None) / record.RECORD) or {}
+        record.write(self.record, self._config.out / record.LAST_RUN)
+        if self._config.metrics is not None:
+            metrics.write(self._config.metrics, self.record, known)
+
+
+def _add(outcome: SourceOutcome, report: IngestReport) -> None:
+    for counts in report.formats.values():
+        outcome.inputs += counts.files
+        outcome.known += counts.known
+        outcome.records += counts.records
+        outcome.rejects += counts.rejects
+        outcome.duplicates += counts.duplicates
+    for table, rows in report.rows.items():
+        outcome.rows[table] = outcome.rows.get(table, 0) + rows
+    outcome.notes += report.notes
+
+
+def _worst(code: int, night: dict[str, Any]) -> int:
+    codes = {code, *(judged["exit_code"] for judged in night["reports"])}
+    return next((code for code in (EXIT_FAILED_GATE, EXIT_UNANSWERED) if code in codes), 0)
+
+
+def _verdicts(night: dict[str, Any]) -> str:
+    return ", ".join(
+        judged["verdict"] if judged["name"] is None else f"{judged['name']} {judged['verdict']}"
+        for judged in night["reports"]
+    )
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
