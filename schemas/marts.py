@@ -324,7 +324,8 @@ PREEMPTION = Table(
         _figure("waiting_max", "Most requests waiting.", "requests"),
         _count(
             "recomputed_tokens",
-            "Origin iterations: positions computed again after a resume, at least; estimated.",
+            "Origin iterations: positions computed again after a resume. Where no scrapes count the preemptions of the "
+            "same steps it is a lower bound: each resume then hides draft limit positions.",
             "tokens",
         ),
         _figure(

@@ -119,6 +119,17 @@ def test_iterations_show_what_was_computed_again_after_a_resume() -> None:
     assert row["recompute_ms"] == 900.0
 
 
+@pytest.mark.parametrize(("steps", "found"), [(5, 146 + 2 * 3), (6, 146)])
+def test_scrapes_of_the_same_steps_count_the_positions_that_resumes_hide(steps: int, found: int) -> None:
+    house = House().put("deployments", start(speculative=True, draft_limit=3))
+    house.put(
+        "cells_iterations",
+        {"load": 5, "scheduled_tokens": 166, "n": 1, "generation_requests": 5, "generation_tokens": 166},
+    )
+    house.put("cells_snapshots", {"load": 5, "steps": steps, "preemptions": 2})
+    assert house.one("preemption", origin="iterations")["recomputed_tokens"] == found
+
+
 def test_without_a_known_draft_limit_nothing_is_said_of_recomputed_tokens() -> None:
     house = House().put("cells_iterations", {"n": 1, "generation_requests": 5, "generation_tokens": 166})
     assert house.one("preemption", origin="iterations")["recomputed_tokens"] is None

@@ -14,7 +14,9 @@
 --   kv_usage_max       Greatest share of KV cache in use. [ratio]
 --   waiting_mean       Mean requests waiting. [requests]
 --   waiting_max        Most requests waiting. [requests]
---   recomputed_tokens  Origin iterations: positions computed again after a resume, at least; estimated. [tokens]
+--   recomputed_tokens  Origin iterations: positions computed again after a resume. Where no scrapes count the
+--                      preemptions of the same steps it is a lower bound: each resume then hides draft limit positions.
+--                      [tokens]
 --   recompute_ms       Origin iterations: what iterations without prefill that computed again took beyond others at the
 --                      same load. [ms]
 --   evidence           measured, derived or estimated.
@@ -78,6 +80,7 @@ kv_quantiles AS (
 
 -- A resumed request counts as one that decodes, and its whole recompute as its scheduled positions: whatever exceeds
 -- draft limit + 1 positions a request was computed again. Prefill iterations are known by their sums only.
+-- A resumed request has no draft, so each resume hides draft limit positions: scrapes of the same steps count them.
 iterated AS (
     SELECT
         cells.date,
@@ -89,6 +92,7 @@ iterated AS (
         cells.generation_requests,
         cells.elapsed_sum,
         cells.elapsed_n,
+        days.draft_limit,
         cells.generation_tokens - cells.generation_requests * (days.draft_limit + 1) AS excess
     FROM cells_iterations AS cells
     LEFT JOIN deployment_days AS days USING (date, deployment)
@@ -103,9 +107,31 @@ recomputed AS (
         sum(generation_requests) AS steps,
         sum(excess) FILTER (NOT only_sums AND excess > 0) AS excess_by_iteration,
         sum(excess) FILTER (only_sums) AS excess_of_prefill,
-        bool_or(excess IS NULL) AS limit_unknown
+        bool_or(excess IS NULL) AS limit_unknown,
+        any_value(draft_limit) AS draft_limit
     FROM iterated
     GROUP BY ALL
+),
+
+-- Days on which nearly every step that scrapes count is in the log as well.
+logged_days AS (
+    SELECT date, deployment
+    FROM counted
+    WHERE origin = 'snapshots'
+    GROUP BY ALL
+    HAVING
+        sum(steps) <= 1.01 * (
+            SELECT sum(iterated.generation_requests)
+            FROM iterated
+            WHERE iterated.date = counted.date AND iterated.deployment = counted.deployment
+        )
+),
+
+resumes AS (
+    SELECT date, deployment, load_band, preemptions
+    FROM counted
+    INNER JOIN logged_days USING (date, deployment)
+    WHERE origin = 'snapshots'
 ),
 
 load_means AS (
@@ -143,11 +169,13 @@ band_rows AS (
         CASE
             WHEN NOT limit_unknown
                 THEN coalesce(excess_by_iteration, 0) + greatest(coalesce(excess_of_prefill, 0), 0)
+                + draft_limit * coalesce(resumes.preemptions, 0)
         END AS recomputed_tokens,
         recompute_ms,
         'estimated' AS evidence
     FROM recomputed
     LEFT JOIN recompute_times USING (date, deployment, origin, load_band)
+    LEFT JOIN resumes USING (date, deployment, load_band)
 )
 
 SELECT
