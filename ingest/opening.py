@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..schemas.errors import MissingExtra, NothingFound, UsageError
+from ..schemas.errors import NothingFound, UsageError
+from . import object_store
 
 STDIN = "-"
-OBJECT_STORES = ("s3", "gs", "gcs", "az", "abfs", "abfss")
 SERVERS = ("prometheus", "prometheus+http", "prometheus+https")
 """URL schemes that name a server to ask, not a file to open."""
 
@@ -29,11 +29,12 @@ _EARLIEST, _LATEST = 1_000_000_000, 4_102_444_800
 
 @dataclass(frozen=True)
 class Located:
-    """One input as found: a file, standard input or a server, or the reason why it cannot be read."""
+    """One input as found: a file, a stored object, standard input or a server, or why it cannot be read."""
 
     source: str
     """What the column ``source`` will hold."""
-    path: Path | None = None
+    path: Path | object_store.StoredObject | None = None
+    """Where the bytes are; None for standard input and servers."""
     url: str | None = None
     problem: str | None = None
 
@@ -49,7 +50,7 @@ def locate(arguments: Iterable[str | os.PathLike[str]], warehouse: Path | None =
 
     An argument is a file, a folder (walked; hidden names, links that lead back and the warehouse itself are left out),
     a glob, ``-`` or a URL. Raises NothingFound for a path that does not exist and a glob that matches nothing,
-    MissingExtra for a URL whose library is not installed.
+    RemoteError for an object store that cannot be asked.
     """
     files: dict[str, Located] = {}
     others: list[Located] = []
@@ -58,7 +59,11 @@ def locate(arguments: Iterable[str | os.PathLike[str]], warehouse: Path | None =
         if text == STDIN:
             others.append(Located("stdin"))
         elif scheme := _SCHEME.match(text):
-            others.append(_locate_url(text, scheme[1].lower()))
+            for found in _locate_url(text, scheme[1].lower()):
+                if found.url:
+                    others.append(found)
+                else:
+                    files.setdefault(found.source, found)
         else:
             for found in _locate_files(text, warehouse):
                 files.setdefault(found.source, found)
@@ -76,8 +81,10 @@ def named_instant(source: str) -> dt.datetime | None:
     return None
 
 
-def modified_at(path: Path | None) -> dt.datetime:
-    """Last change of a file as naive UTC; now for what is not a file."""
+def modified_at(path: Path | object_store.StoredObject | None) -> dt.datetime:
+    """Last change of a file or stored object as naive UTC; now for what is neither."""
+    if isinstance(path, object_store.StoredObject):
+        return path.modified_at
     try:
         instant = dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC) if path else dt.datetime.now(dt.UTC)
     except (OSError, OverflowError, ValueError):
@@ -85,14 +92,13 @@ def modified_at(path: Path | None) -> dt.datetime:
     return instant.replace(tzinfo=None)
 
 
-def _locate_url(text: str, scheme: str) -> Located:
+def _locate_url(text: str, scheme: str) -> list[Located]:
     if scheme in SERVERS:
-        return Located(_without_credentials(text), url=text)
-    if scheme in OBJECT_STORES:
-        raise MissingExtra(f"{text}: object stores need an extra that is not installed: pip install 'specledger[s3]'.")
-    raise UsageError(
-        f"{text}: URLs of the kind {scheme}:// cannot be ingested: give a file, a folder or prometheus://."
-    )
+        return [Located(_without_credentials(text), url=text)]
+    if scheme in object_store.SCHEMES:
+        return [Located(found.url, found) for found in object_store.find(text)]
+    kinds = ", ".join(f"{name}://" for name in (*object_store.SCHEMES[:2], "az", SERVERS[0]))
+    raise UsageError(f"{text}: URLs of the kind {scheme}:// cannot be ingested: give a file, a folder, {kinds}.")
 
 
 def _without_credentials(url: str) -> str:

@@ -11,9 +11,10 @@ from .dedupe import NOTHING_BEFORE, Continuation
 from .detect import Detected, detect
 from .formats import FORMATS, UNKNOWN, Format
 from .identity import EMPTY_HASH, Known, KnownInputs, Match, content_key, head_hash, match_prefix
+from .object_store import StoredObject
 from .opening import Located, modified_at, named_instant
 from .reader import InputContext
-from .streams import SNIFF_BYTES, InputStream, digest, hexdigest, open_input
+from .streams import SNIFF_BYTES, InputStream, digest, hexdigest, open_input, size_of
 
 SECOND_LOOK = 1 << 20
 """Bytes looked at where the first SNIFF_BYTES do not tell the format: a log may open with one very long line."""
@@ -42,7 +43,7 @@ class Prepared:
     """An input that is to be read, its stream standing where reading begins."""
 
     located: Located
-    path: Path
+    path: Path | StoredObject
     format: Format
     stream: InputStream
     head: bytes
@@ -109,7 +110,7 @@ class Waiting:
 Outcome = Prepared | AlreadyKnown | Refused | Waiting
 
 
-def prepare(found: Located, path: Path, options: Options, known: KnownInputs) -> Outcome:
+def prepare(found: Located, path: Path | StoredObject, options: Options, known: KnownInputs) -> Outcome:
     """Open an input, tell its format and compare it with what is known; ``path`` is where its bytes are."""
     try:
         stream = open_input(path)
@@ -135,7 +136,9 @@ def _identity(reason: str, content: bytes) -> str:
     return hexdigest(digest(b"refused\0" + reason.encode() + b"\0" + content))
 
 
-def _identify(found: Located, path: Path, stream: InputStream, options: Options, known: KnownInputs) -> Outcome:
+def _identify(
+    found: Located, path: Path | StoredObject, stream: InputStream, options: Options, known: KnownInputs
+) -> Outcome:
     name = options.format
     if name is None:
         detected = _detect(stream)
@@ -222,7 +225,7 @@ def _continued(item: Prepared, match: Match) -> Prepared:
     item.stream.close()
     stream = open_input(item.path)
     stream.skip(start.bytes)
-    unchanged = stream.compression is None and item.path.stat().st_size == start.seen
+    unchanged = stream.compression is None and size_of(item.path) == start.seen
     context = replace(item.context, offset=start.bytes, resume=start.resume, settled=item.context.settled or unchanged)
     return replace(
         item,

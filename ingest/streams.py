@@ -8,7 +8,10 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from .object_store import StoredObject
 
 SNIFF_BYTES = 1 << 16
 """Decompressed bytes at the start of an input by which its format is told."""
@@ -263,15 +266,19 @@ class InputStream(io.RawIOBase):
             self.damage = _cut("zstd", produced)
 
 
-def open_input(path: Path) -> InputStream:
-    """Open a regular file as far as it reaches now; OSError if that fails."""
-    file = path.open("rb", buffering=0)
+def open_input(place: Path | StoredObject) -> InputStream:
+    """Open a regular file or a stored object as far as it reaches now; OSError if that fails."""
+    file = place.open("rb", buffering=0) if isinstance(place, Path) else place.open()
     try:
-        size = path.stat().st_size
-        return InputStream(file, str(path), limit=size)
+        return InputStream(file, str(place), limit=size_of(place))
     except BaseException:
         file.close()
         raise
+
+
+def size_of(place: Path | StoredObject) -> int:
+    """The bytes that a file or stored object has."""
+    return place.stat().st_size if isinstance(place, Path) else place.size
 
 
 def _is_zstd(magic: bytes) -> bool:

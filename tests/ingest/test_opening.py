@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from specledger.ingest.opening import locate, named_instant
-from specledger.schemas.errors import MissingExtra, UsageError
+from specledger.schemas.errors import UsageError
 
 
 def names(*arguments: object) -> list[str]:
@@ -91,9 +91,7 @@ def test_a_name_with_glob_characters_is_a_name_first(tmp_path: Path) -> None:
     assert names(tmp_path / "run[1].log") == ["run[1].log"]
 
 
-def test_object_stores_and_servers_are_told_by_their_scheme() -> None:
-    with pytest.raises(MissingExtra, match=r"specledger\[s3\]"):
-        locate(["s3://bucket/logs"])
+def test_servers_are_told_by_their_scheme() -> None:
     with pytest.raises(UsageError, match="ftp://"):
         locate(["ftp://host/file"])
     (server,) = locate(["prometheus://user:secret@host:9090?start=1"])
