@@ -106,7 +106,7 @@ class StatsPairing:
     def _partners(self, records: Records, kind: Integers, upto: ReadTo) -> tuple[Integers, Booleans]:
         """The stats record of each spec record, and which records wait for a partner."""
         processes, names = records.processes()
-        times, offsets = records.instants(), records.offsets
+        times, offsets, engines = records.instants(), records.offsets, records.integers("engine")
         partner = np.full(len(records), MISSING)
         held = np.zeros(len(records), dtype=np.bool_)
         for code, name in enumerate(names):
@@ -120,7 +120,7 @@ class StatsPairing:
             else:
                 near = np.abs(times[own[following]] - times[own[following - 1]]) <= NEAR
                 partner[own[following[near]]] = own[following[near] - 1]
-            tail = own[_open_tail(is_spec, times[own]) :]
+            tail = own[_open_tail(is_spec, times[own], engines[own]) :]
             waits = len(tail) > 0 and self._may_wait(name or "", offsets[tail], times[tail], upto)
             if waits:
                 held[tail] = True
@@ -145,15 +145,20 @@ class StatsPairing:
             self._silent.add(process)
 
 
-def _open_tail(is_spec: Booleans, times: Integers) -> int:
-    """Where the last stats records start that have fewer spec records behind them than they are."""
+def _open_tail(is_spec: Booleans, times: Integers, engines: Integers) -> int:
+    """Where the last stats records start, one an engine, that have fewer spec records behind them than they are."""
     position = len(is_spec)
     specs = 0
     while position and is_spec[position - 1]:
         position -= 1
         specs += 1
     start = position
+    seen: set[int] = set()
     while start and not is_spec[start - 1] and (start == position or times[start] - times[start - 1] <= NEAR):
+        engine = int(engines[start - 1])
+        if engine in seen:
+            break
+        seen.add(engine)
         start -= 1
     return start if position - start > specs else len(is_spec)
 

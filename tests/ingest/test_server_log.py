@@ -361,6 +361,11 @@ class TestTheLastLine:
         sink = read_in_parts(log, [len(stats())], **YEAR)
         assert (owners(sink), len(sink.stats)) == ([(0, 580)], 1)
 
+    def test_only_the_last_record_of_an_engine_waits_for_its_partner(self) -> None:
+        log = "".join(stats(engine, second) for second in range(20) for engine in (0, 1))
+        seen = read_in_parts(log, [len(log)], **YEAR)
+        assert [len(frame) for frame in seen.frames["log_stats"]] == [38, 2]
+
     def test_a_server_without_speculation_keeps_nothing_back(self) -> None:
         config = (
             "INFO 09-14 08:00:00 [core.py:70] Initializing a V1 LLM engine (v0.19.0) with config: model='m', "
