@@ -55,7 +55,7 @@ def _labels(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> d
 @click.option("--year", type=int, metavar="YEAR", help="Year of the first record of a log that prints none.")
 @click.option("--timezone", metavar="ZONE", help="Zone of log times, such as Europe/Berlin.  [default: UTC]")
 @click.option("--hash-text", is_flag=True, help="Store hashes of prompts and outputs; text is never stored.")
-@click.option("--strict", is_flag=True, help="Exit with 4 if anything was rejected.")
+@click.option("--strict", is_flag=True, help="Exit with 4 if anything new was rejected.")
 @warehouse_option
 def ingest(
     paths: tuple[str, ...],
@@ -86,7 +86,7 @@ def ingest(
 
 
 def _say(report: IngestReport) -> None:
-    """A line a format, a line a note; on a terminal or in the JSON log only, except for rejects."""
+    """A line a format and a note, on a terminal or in the JSON log; rejects are told in any case."""
     for name, counts in report.formats.items():
         parts = [_count(counts.files, "input"), _count(counts.records - counts.rejects, "record")]
         if counts.rejects:
@@ -99,9 +99,13 @@ def _say(report: IngestReport) -> None:
     for note in report.notes:
         logger.info(note)
     for source, reason in report.rejected[:REJECTS_SHOWN]:
-        logger.info("%s: %s", source, reason)
+        logger.warning("%s: %s", source, reason)
     if len(report.rejected) > REJECTS_SHOWN:
-        logger.info("… and rejects in %d more inputs; the table rejects has all.", len(report.rejected) - REJECTS_SHOWN)
+        logger.warning(
+            "… and rejects in %d more inputs; the table rejects has all.", len(report.rejected) - REJECTS_SHOWN
+        )
+    if not report.formats:
+        logger.warning("Nothing was found to read.")
 
 
 def _count(number: int, noun: str) -> str:

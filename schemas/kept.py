@@ -1,13 +1,17 @@
-"""The settings that a warehouse was computed with: kept in it, so that no command has to be told them again."""
+"""What the last transform left for those who read: its settings, and when it began."""
 
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 from .config import DEFAULT_SETTINGS, Settings, load_settings, settings_from
 from .errors import ConfigError, UsageError
+from .raw import INGESTED_FILES
 from .warehouse import Warehouse
+
+log = logging.getLogger(__name__)
 
 
 def settings_to_compute(warehouse: Warehouse, config: Path | None) -> Settings:
@@ -30,7 +34,36 @@ def settings_to_read(warehouse: Warehouse, config: Path | None) -> Settings:
             f"{config} has other bands or limits than the warehouse was computed with: "
             f"run specledger transform --config {config} first, or leave --config out."
         )
+    if behind(warehouse):
+        log.warning(
+            "Something was ingested after the last transform and is not in the marts: run specledger transform."
+        )
     return asked
+
+
+def behind(warehouse: Warehouse) -> bool:
+    """Whether something was ingested after the last transform of everything began."""
+    began = _began(warehouse)
+    return began is not None and any(file.path.stat().st_mtime > began for file in warehouse.files(INGESTED_FILES))
+
+
+def computed(warehouse: Warehouse) -> bool:
+    """Whether a transform of everything ever ended."""
+    return _began(warehouse) is not None
+
+
+def keep_beginning(warehouse: Warehouse, began: float) -> None:
+    """Note when a transform of everything began (seconds since 1970), once it has ended."""
+    aside = warehouse.aside(".json")
+    aside.write_text(json.dumps({"began": began}), encoding="utf-8")
+    warehouse.publish(aside, warehouse.root / "_state" / "computed.json")
+
+
+def _began(warehouse: Warehouse) -> float | None:
+    try:
+        return float(json.loads((warehouse.root / "_state" / "computed.json").read_text(encoding="utf-8"))["began"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def keep_settings(warehouse: Warehouse, settings: Settings) -> None:

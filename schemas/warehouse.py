@@ -71,17 +71,20 @@ class Warehouse:
 
     def files(self, table: Table, *, date: dt.date | None = None, deployment: str | None = None) -> list[DataFile]:
         """The published files of a table, by path; restricted to one date or deployment if given."""
-        day = "date=*" if date is None else f"date={date.isoformat()}"
-        name = "deployment=*" if deployment is None else f"deployment={encode(deployment)}"
+        days = _inside(self.root / table.name, "date=" if date is None else f"date={date.isoformat()}")
+        wanted = "deployment=" if deployment is None else f"deployment={encode(deployment)}"
         return [
             DataFile(
                 table.name,
-                dt.date.fromisoformat(path.parent.parent.name.removeprefix("date=")),
-                decode(path.parent.name.removeprefix("deployment=")),
+                dt.date.fromisoformat(day.name.removeprefix("date=")),
+                decode(folder.name.removeprefix("deployment=")),
                 path,
                 path.stat().st_size,
             )
-            for path in sorted((self.root / table.name).glob(f"{day}/{_escape_glob(name)}/*.parquet"))
+            for day in days
+            for folder in _inside(day, wanted)
+            if deployment is None or folder.name == wanted
+            for path in _inside(folder, "", ".parquet")
         ]
 
     def write(self, table: Table, date: dt.date, deployment: str, name: str, rows: pa.Table, **metadata: str) -> Path:
@@ -231,5 +234,12 @@ def check_deployment(name: str) -> str:
     return name
 
 
-def _escape_glob(text: str) -> str:
-    return "".join(f"[{character}]" if character in "[?" else character for character in text)
+def _inside(folder: Path, prefix: str, suffix: str = "") -> list[Path]:
+    """What a folder holds, by name; a folder that may not be read is an error, not an empty one."""
+    try:
+        paths = sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except PermissionError as error:
+        raise WarehouseError(f"{folder} may not be read: ask its owner for access, or run as that user.") from error
+    return [path for path in paths if path.name.startswith(prefix) and path.name.endswith(suffix)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import logging
 import shutil
 import textwrap
 from collections import Counter
@@ -15,13 +16,16 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from ..schemas.errors import EmptyWarehouse
-from ..schemas.marts import RECONCILIATION
+from ..schemas.kept import behind, computed
+from ..schemas.marts import DEPLOYMENT_DAYS, RECONCILIATION
 from ..schemas.options import format_option, warehouse_option
 from ..schemas.table import quote
 from ..schemas.warehouse import Warehouse
 
 if TYPE_CHECKING:
     import duckdb
+
+log = logging.getLogger(__name__)
 
 EXIT_FAULT = 1
 """Exit code where an identity fails, so that a nightly run or a CI job can stop on it."""
@@ -73,8 +77,12 @@ def check(warehouse: str, deployment: str | None, date: dt.datetime | None, form
     Exits with 1 where an identity fails, else with 0; findings and what could not be checked are no faults.
     """
     house = Warehouse(warehouse).require()
-    if not house.files(RECONCILIATION):
+    if not house.files(RECONCILIATION) and not house.files(DEPLOYMENT_DAYS):
+        if computed(house):
+            raise EmptyWarehouse(f"The warehouse {warehouse} holds no row to compute from: the table rejects says why.")
         raise EmptyWarehouse(f"The warehouse {warehouse} has no marts yet: run 'specledger transform' first.")
+    if behind(house):
+        log.warning("Something was ingested after the last transform and is not checked: run specledger transform.")
     day = date.date() if date else None
     with house.connect() as connection:
         checks = read_checks(connection, deployment, day)

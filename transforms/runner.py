@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..schemas import TABLES
 from ..schemas.config import Settings
-from ..schemas.kept import keep_settings
+from ..schemas.kept import keep_beginning, keep_settings
 from ..schemas.lock import exclusive
 from ..schemas.warehouse import Warehouse
 from . import cells_run, marts_run
@@ -48,6 +49,7 @@ def run(
     Raises EmptyWarehouse where nothing was ever ingested, WarehouseLocked where another run does not end.
     """
     warehouse.require()
+    began = time.time()
     with exclusive(warehouse.root, "transform"), connect(warehouse, settings, limits) as connection:
         sweep(warehouse)
         keep_settings(warehouse, settings)
@@ -73,6 +75,8 @@ def run(
             marts_run.compute_ledger(connection, warehouse, some)
             plan.ledgers_computed(some)
         publish_database(warehouse, settings)
+        if dates is None:
+            keep_beginning(warehouse, began)
     return Summary(tuple(computed), plan.vanished, tuple(days))
 
 

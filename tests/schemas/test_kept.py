@@ -88,3 +88,23 @@ def test_damaged_settings_are_named(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"settings\.json"):
         settings_to_compute(warehouse, None)
+
+
+@pytest.mark.parametrize("command", ["check", "recommend"])
+def test_what_was_ingested_after_the_transform_is_told(tmp_path: Path, command: str) -> None:
+    line = CommandLine(tmp_path / "warehouse")
+    source = tmp_path / "in"
+    source.mkdir()
+    request = json.dumps({"id": "a", "usage": {"prompt_tokens": 3, "completion_tokens": 5}, "created": 1764400000})
+    (source / "one.jsonl").write_text(request + "\n")
+    line.ok("ingest", source, "--deployment", "one")
+    line.ok("transform")
+    arguments = {"check": (), "recommend": ("--deployment", "one")}[command]
+    assert "run specledger transform" not in line.run(command, *arguments).stderr
+    line.ok("ingest", source, "--deployment", "one")
+    assert "run specledger transform" not in line.run(command, *arguments).stderr
+    (source / "two.jsonl").write_text(request.replace('"a"', '"b"') + "\n")
+    line.ok("ingest", source, "--deployment", "one")
+    assert "run specledger transform" in line.run(command, *arguments).stderr
+    line.ok("transform")
+    assert "run specledger transform" not in line.run(command, *arguments).stderr
