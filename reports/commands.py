@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -29,11 +30,16 @@ from ..schemas.options import config_option, warehouse_option
     help="Quantization x speculation: original, quantized, speculative and both.",
 )
 @click.option(
+    "--history",
+    is_flag=True,
+    help="Write the page of all nights instead, beside the nightly reports that lie in DIR.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     required=True,
     metavar="DIR",
-    help="Where report.html, report.md, report.json and junit.xml go.",
+    help="Where report.html, report.md, report.json and junit.xml go (index.html with --history).",
 )
 @config_option
 @warehouse_option
@@ -43,6 +49,7 @@ def report(
     gates: Path | None,
     acknowledge: Path | None,
     grid: tuple[str, ...],
+    history: bool,
     out: Path,
     config: Path | None,
     warehouse: str,
@@ -51,6 +58,9 @@ def report(
 
     A predicate is SQL over the columns of deployments, date and labels, for example
     "deployment = 'llama70b-fp8' and date >= '2026-11-20'" or "labels['quant'] = 'fp8'".
+
+    With --history the page of all nights is written: the course of every deployment's measures (--candidate chooses
+    some), and what the reports in the folders below DIR said, each with a link.
 
     Exit codes: 0 no gate failed; 1 a gate failed; 2 wrong use; 3 a required gate has no answer; 4 the run failed.
     """
@@ -61,6 +71,8 @@ def report(
     from .build import Question, build
     from .gates import load_gates
 
+    if history:
+        return _history(warehouse, out, config, candidate, [baseline, gates, acknowledge, *grid])
     cells = grids.parse(grid)
     if (baseline is None) != (candidate is None):
         raise UsageError("Give both --baseline and --candidate.")
@@ -81,3 +93,17 @@ def report(
     terminal.show(answer, sys.stdout)
     click.echo(f"Report: {paths[0]}")
     return answer.exit_code
+
+
+def _history(warehouse: str, out: Path, config: Path | None, where: str | None, others: Sequence[object]) -> int:
+    from ..schemas.warehouse import Warehouse
+    from . import trend_page
+
+    if any(others):
+        raise UsageError("--history judges nothing: give --candidate at most.")
+    house = Warehouse(warehouse)
+    house.require()
+    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    paths = trend_page.write(house, out, settings_to_read(house, config), now, where)
+    click.echo(f"Nights: {paths[0]}")
+    return 0

@@ -1,32 +1,21 @@
-"""The report as one HTML file that needs nothing else: no network, no other file, and no trust in the text it shows.
-
-Escaping is the first line of defence, the page's own content security policy the second: only the two scripts of this
-file may run, by their hash, and nothing may be loaded.
-"""
+"""The report as one HTML file that needs nothing else: no network, no other file, and no trust in the text it shows."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from . import format as form
-from . import pictures, tables, wording
+from . import page, pictures, tables, wording
 from .charts import CHARTS, Chart, Rows
-from .charts.palette import css_variables
 from .glossary import glossary
 from .groups import needs_a_look, remedies, results
 from .model import GATE_NAMES, GateResult, Report
-from .plain import unbroken
 
-TEMPLATES = Path(__file__).parent / "templates"
 MOST_CARDS = 12
 """Measures that get a card of their own at the top; the table has them all."""
 GATE_TITLES = {
@@ -76,17 +65,12 @@ def render(report: Report) -> str:
     """The HTML page of a report."""
     figures = {name: figure(chart, report) for name, chart in CHARTS.items()}
     drawn = any(shown.spec for shown in figures.values())
-    bundle = Markup(pictures.vega_bundle()) if drawn else None  # noqa: S704
-    script = Markup(_asset("report.js"))  # noqa: S704
     attention = results(gate for gate in report.gates if needs_a_look(gate))
     given = {advice.action for advice in report.advice}
-    template = _environment().get_template("report.html.j2")
-    return template.render(
+    return page.render(
+        "report.html.j2",
+        bundle=pictures.vega_bundle() if drawn else None,
         report=report,
-        policy=_policy([text for text in (bundle, script) if text]),
-        style=Markup(_style()),  # noqa: S704
-        script=script,
-        bundle=bundle,
         sections=[section for section in SECTIONS if section[0] != "grid" or report.grid],
         headline=wording.headline(report),
         findings=wording.findings(report),
@@ -113,21 +97,13 @@ def render(report: Report) -> str:
 
 def chart_page(chart: Chart, rows: Rows, *, dark: bool = False) -> str:
     """One chart as a page of its own."""
-    shown = _figure(chart, rows)
-    bundle, script = Markup(pictures.vega_bundle()), Markup(_asset("report.js"))  # noqa: S704
-    return (
-        _environment()
-        .get_template("chart.html.j2")
-        .render(
-            name=chart.name,
-            figures={chart.name: shown},
-            glossary={},
-            theme="dark" if dark else "light",
-            policy=_policy([bundle, script]),
-            style=Markup(_style()),  # noqa: S704
-            bundle=bundle,
-            script=script,
-        )
+    return page.render(
+        "chart.html.j2",
+        bundle=pictures.vega_bundle(),
+        name=chart.name,
+        figures={chart.name: _figure(chart, rows)},
+        glossary={},
+        theme="dark" if dark else "light",
     )
 
 
@@ -186,53 +162,3 @@ def gate_card(name: str, gates: Sequence[GateResult]) -> GateCard:
             worst = verdict
             break
     return GateCard(GATE_TITLES[name], worst, text or "not judged")
-
-
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        finalize=lambda value: unbroken(value) if type(value) is str else value,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    filters: Mapping[str, Any] = {
-        "change": form.change,
-        "dates": form.dates,
-        "figure": form.figure,
-        "gate_title": form.gate_title,
-        "interval": form.interval,
-        "listed": form.listed,
-        "lacks_spaces": lambda text: " " not in text,
-        "percent": form.percent,
-        "place": form.place,
-        "tolerance": form.tolerance,
-        "verdict_label": form.verdict_label,
-    }
-    environment.filters.update(filters)
-    return environment
-
-
-def _asset(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
-
-
-def _style() -> str:
-    light, dark = css_variables(dark=False), css_variables(dark=True)
-    return (
-        f":root{{{light}}}\n"
-        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}color-scheme:dark}}}}\n"
-        f":root[data-theme=dark]{{{dark}color-scheme:dark}}\n"
-        f"@media print{{:root,:root[data-theme=dark],:root:not([data-theme=light]){{{light}color-scheme:light}}}}\n"
-        f"{_asset('report.css')}"
-    )
-
-
-def _policy(scripts: Sequence[str]) -> str:
-    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
