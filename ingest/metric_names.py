@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from ..schemas.vllm_metrics import BIRTH_SUFFIX, METRICS, PROCESS_START, V0_REFUSED, V0_SIGNS, Metric
+from ..schemas.vllm_metrics import (
+    BIRTH_SUFFIX,
+    DIFFUSION_PREFIX,
+    METRICS,
+    PROCESS_START,
+    V0_REFUSED,
+    V0_SIGNS,
+    Metric,
+)
 
 Part = Literal["value", "bucket", "sum", "count", "info", "birth", "start", "refused", "unknown"]
 
@@ -27,6 +35,7 @@ class Meaning:
     rank: tuple[int, ...] = ()
     wrapped: bool = False
     v0_sign: bool = False
+    diffusion: bool = False
 
 
 def _known_names() -> dict[str, tuple[Part, tuple[Metric, ...], tuple[int, ...]]]:
@@ -68,4 +77,4 @@ def meaning(name: str) -> Meaning | None:
         return Meaning("birth", wrapped=wrapped)
     if bare in V0_REFUSED:
         return Meaning("refused", wrapped=wrapped, v0_sign=True)
-    return Meaning("unknown", wrapped=wrapped, v0_sign=bare in V0_SIGNS)
+    return Meaning("unknown", wrapped=wrapped, v0_sign=bare in V0_SIGNS, diffusion=rest.startswith(DIFFUSION_PREFIX))

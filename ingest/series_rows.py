@@ -26,6 +26,10 @@ MAX_SERIES = 1 << 19
 FOREIGN = -1
 """In place of a number: a series of another program."""
 
+DIFFUSION_NOTE = (
+    "A server ran a diffusion model, which has no rounds and no acceptance length: its own metrics are kept in "
+    "other_samples only."
+)
 TWICE_REASON = "a series is in the scrape twice: put a '# scraped_at' line before each scrape of a file"
 
 Codes = npt.NDArray[np.int32]
@@ -45,6 +49,8 @@ class Numbering:
         self.series: list[Series] = []
         self._numbers: dict[Series, int] = {}
         self._loose: list[bool] = []
+        self.diffusion = False
+        """Whether a series of a diffusion model was among them."""
 
     def number(self, series: Series) -> int:
         """The number of a series; FOREIGN for one of another program."""
@@ -56,6 +62,7 @@ class Numbering:
                 number = len(self.series)
                 self.series.append(series)
                 self._loose.append(what.part == "unknown" and not what.v0_sign)
+                self.diffusion = self.diffusion or what.diffusion
             self._numbers[series] = number
         return number
 
@@ -152,6 +159,8 @@ class RowBuilder:
             )
             emit(pending.layout, scrapes, partial(self._naming, server), self._sink)
         self._others.flush(self._numbering.series, self._sink)
+        if self._numbering.diffusion:
+            self._sink.note(DIFFUSION_NOTE)
         self._pending, self._held = {}, 0
         if len(self._layouts) > MAX_LAYOUTS:
             self._layouts, self._splits = {}, {}

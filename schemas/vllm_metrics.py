@@ -129,6 +129,9 @@ V0_REFUSED = frozenset({"spec_decode_num_emitted_tokens"})
 V0_SIGNS = V0_REFUSED | {"spec_decode_efficiency", "spec_decode_draft_acceptance_rate"}
 """Names that only the V0 engine has: counters of ``drafted`` and ``accepted`` beside them mean something else."""
 
+DIFFUSION_PREFIX = "diffusion_"
+"""How the names of a diffusion model's own metrics begin (from 0.24); it denoises and has no acceptance length."""
+
 ENGINE_LABEL = "engine"
 MODEL_LABEL = "model_name"
 INSTANCE_LABEL = "instance"

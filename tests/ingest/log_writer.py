@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import zoneinfo
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -181,6 +182,66 @@ class Iteration:
         }
 
 
+@dataclass
+class OldEngine:
+    """What a V0 engine prints of itself: instants, and totals since its start."""
+
+    limit: int
+    drafted: int = 0
+    accepted: int = 0
+    emitted: int = 0
+
+    def stats(self, random: Random) -> tuple[str, dict[str, Any]]:
+        """A stats record, and its row."""
+        prompt, generation, use = random.random() * 1e4, random.random() * 1e3, random.random() * 100
+        running, pending = random.randint(0, 256), random.randint(0, 999)
+        message = (
+            f"Avg prompt throughput: {prompt:.1f} tokens/s, Avg generation throughput: {generation:.1f} tokens/s, "
+            f"Running: {running} reqs, Swapped: {random.randint(0, 9)} reqs, Pending: {pending} reqs, "
+            f"GPU KV cache usage: {use:.1f}%, CPU KV cache usage: {random.random() * 100:.1f}%."
+        )
+        return message, {
+            "engine": 0,
+            "prompt_tps": float(f"{prompt:.1f}"),
+            "generation_tps": float(f"{generation:.1f}"),
+            "running": float(running),
+            "waiting": float(pending),
+            "kv_usage": float(f"{use:.1f}e-2"),
+        }
+
+    def totals(self, random: Random) -> tuple[str, dict[str, Any]]:
+        """A spec record after some more rounds, and what it adds to the row of its stats record."""
+        rounds = random.randint(0, 500)
+        self.drafted += rounds * self.limit
+        self.accepted += random.randint(0, rounds * self.limit)
+        self.emitted += random.randint(rounds, rounds * (self.limit + 1))
+        twice = random.choice(["", " tokens"])
+        rate = self.accepted / self.drafted if self.drafted else math.nan
+        message = (
+            f"Speculative metrics: Draft acceptance rate: {rate:.3f}, System efficiency: {random.random():.3f}, "
+            f"Number of speculative tokens: {self.limit}, Number of accepted tokens: {self.accepted}, "
+            f"Number of draft tokens{twice}: {self.drafted}, Number of emitted tokens{twice}: {self.emitted}."
+        )
+        return message, {
+            "drafted": self.drafted,
+            "accepted": self.accepted,
+            "emitted": self.emitted,
+            "draft_limit": self.limit,
+            "wording": "V0",
+            "cumulative": True,
+        }
+
+    def stages(self, random: Random) -> tuple[str, dict[str, Any]]:
+        """A record of stage times, and its row."""
+        names = ("proposal_ms", "scoring_ms", "verification_ms")
+        times = {name: f"{random.random() * 10 ** random.randint(0, 3):.2f}" for name in names}
+        message = (
+            f"SpecDecodeWorker stage times: average_time_per_proposal_tok_ms={times['proposal_ms']} "
+            f"scoring_time_ms={times['scoring_ms']} verification_time_ms={times['verification_ms']}"
+        )
+        return message, {"engine": 0, **{name: float(text) for name, text in times.items()}}
+
+
 def iteration(random: Random, number: int, engine: int = 0) -> Iteration:
     """A random iteration record."""
     return Iteration(
@@ -207,10 +268,16 @@ class Record:
     process: str | None = "APIServer pid=1"
     level: str = "INFO"
     source: str = "loggers.py:123"
+    old: bool = False
+    """Whether the V0 engine prints it, which leaves out the first bracket."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.source}]" if self.old else f"[{self.source}]"
 
     def header(self) -> str:
         process = f"({self.process}) " if self.process else ""
-        return f"{process}{self.level} {self.at:%m-%d %H:%M:%S} [{self.source}] "
+        return f"{process}{self.level} {self.at:%m-%d %H:%M:%S} {self.place} "
 
     def line(self) -> str:
         return self.header() + self.message
@@ -248,7 +315,7 @@ def progress(random: Random, record: Record, instant: dt.datetime) -> list[str]:
 def _coloured(record: Record, escape: str) -> list[str]:
     process = f"{escape}[0;36m({record.process}){escape}[0;0m " if record.process else ""
     time = f"{escape}[90m{record.at:%m-%d %H:%M:%S}{escape}[0m"
-    source = f"{escape}[90m[{record.source}]{escape}[0m"
+    source = f"{escape}[90m{record.place}{escape}[0m"
     return [f"{process}{escape}[32m{record.level}{escape}[0m {time} {source} {record.message}"]
 
 
@@ -410,6 +477,28 @@ def write(random: Random, *, wrap: str | None = None, records: int | None = None
                 log.log_stats.append(row)
                 log.truths.append(rounds.rounds if rounds else None)
     log.content = end.join([*lines, ""]).encode()
+    return log
+
+
+def write_old(random: Random, *, wrap: str | None = None) -> Log:
+    """A random log of one V0 engine behind one prefix."""
+    wrap = wrap or random.choice([name for name in WRAPS if name not in ("json_record", "nested")])
+    at = dt.datetime(2026, random.randint(1, 12), random.randint(1, 28), random.randint(4, 20))
+    options: dict[str, Any] = {} if wrap in DATED else {"year": 2026}
+    log = Log(b"", options | {"timezone": "UTC"})
+    engine = OldEngine(random.randint(1, 8))
+    lines: list[str] = []
+    for _ in range(random.randint(1, 12)):
+        at += dt.timedelta(seconds=random.choice([3, 5, 10, 300]))
+        stages = random.random() < 0.2
+        message, row = engine.stages(random) if stages else engine.stats(random)
+        lines.extend(WRAPS[wrap](random, Record(at, message, None, source="metrics.py:295", old=True), at))
+        if not stages and random.random() < 0.8:
+            said, more = engine.totals(random)
+            lines.extend(WRAPS[wrap](random, Record(at, said, None, source="metrics.py:316", old=True), at))
+            row |= more
+        log.log_stats.append({"logged_at": at, **row})
+    log.content = "".join(f"{line}\n" for line in lines).encode()
     return log
 
 

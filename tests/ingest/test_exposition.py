@@ -139,6 +139,69 @@ def test_labels_are_unescaped() -> None:
     assert row["engine"] == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("gpu_cache_usage_perc", "kv_usage"),
+        ("kv_cache_usage_perc", "kv_usage"),
+        ("gpu_prefix_cache_hit_rate", "prefix_hit_rate"),
+        ("gpu_prefix_cache_queries_total", "prefix_queries"),
+        ("gpu_prefix_cache_hits_total", "prefix_hits"),
+        ("prefix_cache_queries_total", "prefix_queries"),
+        ("prefix_cache_hits_total", "prefix_hits"),
+        ("num_preemptions_total", "preemptions"),
+    ],
+)
+def test_every_name_a_figure_ever_had_fills_its_column(name: str, column: str) -> None:
+    assert only(f"vllm:{name}{LABELS} 1\n")[column] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("time_per_output_token_seconds", "itl"),
+        ("inter_token_latency_seconds", "itl"),
+        ("request_time_per_output_token_seconds", "request_tpot"),
+        ("time_in_queue_requests", "queue"),
+        ("request_queue_time_seconds", "queue"),
+        ("request_num_preemptions", "request_preemptions"),
+    ],
+)
+def test_every_name_a_histogram_ever_had_fills_its_column(name: str, column: str) -> None:
+    text = (
+        f'vllm:{name}_bucket{{engine="0",le="1.0",model_name="m"}} 3\n'
+        f'vllm:{name}_bucket{{engine="0",le="+Inf",model_name="m"}} 4\n'
+        f"vllm:{name}_count{LABELS} 4\nvllm:{name}_sum{LABELS} 5.5\n"
+    )
+    assert only(text)[column] == {"le": [1.0, math.inf], "n": [3, 4], "sum": 5.5, "count": 4}
+
+
+@pytest.mark.parametrize("name", ["cache_config", "cache_config_info"])
+def test_the_size_of_the_cache_is_in_labels_of_either_name(name: str) -> None:
+    row = only(
+        f'vllm:{name}{{engine="0",block_size="32",num_gpu_blocks="7",kv_cache_size_tokens="200"}} 1\n'
+        f"vllm:num_requests_running{LABELS} 1\n"
+    )
+    assert (row["kv_tokens"], row["block_size"]) == (200, 32)
+
+
+@pytest.mark.parametrize(
+    "name", ["external_prefix_cache_hits_total", "mm_cache_queries_total", "admission_rejections_total"]
+)
+def test_what_no_column_takes_is_kept_beside(name: str) -> None:
+    sink = read(f'vllm:{name}{{model_name="m",reason="x"}} 6\n')
+    assert [(row["metric"], row["labels"], row["value"]) for row in sink.others] == [
+        (f"vllm:{name}", {"model_name": "m", "reason": "x"}, 6.0)
+    ]
+
+
+def test_a_diffusion_model_is_said_to_have_no_acceptance_length() -> None:
+    sink = read(f"vllm:diffusion_num_denoising_steps{LABELS} 6\nvllm:num_requests_running{LABELS} 1\n")
+    assert [row["metric"] for row in sink.others] == ["vllm:diffusion_num_denoising_steps"]
+    assert ["diffusion model" in note for note in sink.notes] == [True]
+    assert read(WHOLE).notes == []
+
+
 def test_both_names_of_a_metric_are_one() -> None:
     old = (
         f"vllm:gpu_cache_usage_perc{LABELS} 0.5\n"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from specledger.ingest import log_scan
 from tests.ingest.log_reading import LogSink, read, read_in_parts
-from tests.ingest.log_writer import WRAPS, Log, write
+from tests.ingest.log_writer import WRAPS, Log, write, write_old
 from tests.scale import scaled
 
 SEEDS = st.integers(0, 2**64)
@@ -49,6 +49,21 @@ RANDOM = settings(deadline=None, suppress_health_check=[HealthCheck.function_sco
 def test_what_a_server_says_is_read_back_exactly(seed: int) -> None:
     log = write(Random(seed))
     agrees(read(log.content, **log.options), log)
+
+
+@settings(RANDOM, max_examples=scaled(40))
+@given(SEEDS)
+@pytest.mark.usefixtures("way")
+def test_what_the_old_engine_says_is_read_back_exactly(seed: int) -> None:
+    log = write_old(Random(seed))
+    sink = read(log.content, **log.options)
+    assert sink.rejects == []
+    assert len(sink.stats) == len(log.log_stats)
+    for row, expected in zip(sink.stats, log.log_stats, strict=True):
+        assert {name: row[name] for name in expected} == expected
+        assert row["drafted"] == expected.get("drafted")
+        if expected.get("drafted"):
+            assert row["rounds_min"] == row["rounds_max"] == expected["drafted"] // expected["draft_limit"]
 
 
 @pytest.mark.usefixtures("way")
