@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 
 from .findings import ContextChange
 from .history import History
-from .model import Advice, BandFigures, Change, GateResult, PositionFigures, ReconciliationRow, SplitRow
+from .model import (
+    Advice,
+    BandFigures,
+    Change,
+    GateResult,
+    PositionFigures,
+    ReconciliationRow,
+    SideName,
+    SplitRow,
+)
 
 WORTH_NAMING = 0.01
 """A term of Δ ln TPOT below this explains nothing that a gate would judge."""
@@ -53,6 +62,10 @@ class Clues:
     def bad(self, *measures: str) -> list[GateResult]:
         """Failures and warnings of these measures, overall or at a band."""
         return [r for r in self.results if r.verdict in {"fail", "warn", "acknowledged"} and r.measure in measures]
+
+    def speculates(self, side: SideName) -> bool:
+        """Whether a side ran any rounds."""
+        return any(band.rounds for band in self.bands if band.side == side)
 
 
 def advise(clues: Clues) -> tuple[Advice, ...]:
@@ -202,6 +215,8 @@ def _coverage_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
     evidence = "Coverage is not known on both sides."
     if before and after and before.coverage is not None and after.coverage is not None:
         evidence = f"Coverage went from {before.coverage:.1%} to {after.coverage:.1%} of the steps."
+    if clues.speculates("baseline") and not clues.speculates("candidate"):
+        return evidence, "Speculation is off in the candidate: switch it on again where it paid."
     return (
         evidence,
         (
@@ -220,11 +235,13 @@ def _truncation_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
 
 def _round_time_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
     before, after = _band_pair(clues.bands, row)
-    if before and after and before.round_time_ms and after.round_time_ms and after.rounds and not before.rounds:
-        cost = after.round_time_ms / before.round_time_ms
-        evidence = (
-            f"A round takes as long as {cost:.2f} ordinary steps and returns {after.effective_length or 0:.2f} tokens."
-        )
+    if clues.speculates("candidate") and not clues.speculates("baseline"):
+        evidence = "What a round takes beside an ordinary step is not known at this load."
+        if before and after and before.round_time_ms and after.round_time_ms and after.effective_length:
+            evidence = (
+                f"A round takes as long as {after.round_time_ms / before.round_time_ms:.2f} ordinary steps and returns "
+                f"{after.effective_length:.2f} tokens."
+            )
         return (
             evidence,
             "Speculation does not pay at this load: switch it off there, or price shorter drafts with "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .format import listed
 from .model import Advice, GateResult
 
 URGENCY = ("fail", "warn", "inconclusive", "not_comparable", "no_data", "acknowledged", "pass")
@@ -25,6 +26,14 @@ class Remedy:
 
     advice: Advice
     also: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        """The load that its finding is about, with the others, as the beginning of a sentence; empty overall."""
+        if self.advice.stratum is None:
+            return ""
+        likewise = f" (likewise at {listed(self.also, most=12)})" if self.also else ""
+        return f"At load {self.advice.stratum.load_band}{likewise}: "
 
 
 def by_urgency(gates: Iterable[GateResult]) -> list[GateResult]:

@@ -131,7 +131,8 @@ def _advice(report: Report) -> str:
     if not report.advice:
         return ""
     items = [
-        f"1. **{escape(item.advice.finding)}** {escape(item.advice.evidence)} Try: {escape(item.advice.action)}"
+        f"1. {escape(item.where)}**{escape(item.advice.finding)}** {escape(item.advice.evidence)} "
+        f"Try: {escape(item.advice.action)}"
         for item in remedies(report.advice)
     ]
     return "### What to try\n\n" + "\n".join(items)

@@ -134,7 +134,7 @@ def _figures(gate: GateResult) -> str:
 def _advice(report: Report) -> list[str]:
     lines = ["What to try"]
     for remedy in remedies(report.advice)[:MOST_REMEDIES]:
-        lines += _wrapped([f"{remedy.advice.finding} {remedy.advice.action}"], "- ", "  ")
+        lines += _wrapped([f"{remedy.where}{remedy.advice.finding} {remedy.advice.action}"], "- ", "  ")
     return lines if len(lines) > 1 else []
 
 

@@ -8,13 +8,25 @@ from pathlib import Path
 
 import pytest
 
+from specledger.reports import terminal
 from specledger.reports.advice import Clues, advise
 from specledger.reports.findings import ContextChange
+from specledger.reports.groups import remedies
 from specledger.reports.history import Drift, History
-from specledger.reports.model import Advice, GateResult, PositionFigures, ReconciliationRow, Report, SplitRow
+from specledger.reports.model import (
+    Advice,
+    BandFigures,
+    GateResult,
+    PositionFigures,
+    ReconciliationRow,
+    Report,
+    SplitRow,
+    Stratum,
+)
 from specledger.schemas.warehouse import Warehouse
 from tests.reports.fleet import FIRST, LAST, WORLD, put_requests, report
 from tests.sample_reports import gate
+from tests.sample_reports import report as report_of
 from tests.simulator.world import Task, World
 
 FELL = SplitRow(None, 0.12, 0.0, 0.12, 0.0, 0.0, 0.0, "requests", 1.0, "acceptance")
@@ -71,6 +83,35 @@ def test_rounds_that_take_longer_at_the_same_acceptance_point_to_their_cost() ->
     assert "graph sizes" in found[0].action
     both = replace(SLOWER, d_ln_tpot=0.2, acceptance=0.08)
     assert [item.cause for item in advice(gate(), SHORTER, split=(both,))] == ["acceptance", "round_time"]
+
+
+def switched(busy: float, *, on: bool = True) -> list[Advice]:
+    """Speculation against none, or the other way round, slower at two busy loads; ``busy`` is T_round there."""
+    plain, drafted = {"round_time_ms": 10.0}, {"round_time_ms": busy, "rounds": 900, "effective_length": 2.5}
+    before, after = (plain, drafted) if on else (drafted, plain)
+    coverage = {"coverage": 1.0 - on}, {"coverage": float(on)}
+    places = [Stratum("17-32"), Stratum("33-64")]
+    bands = [
+        BandFigures(side, place.load_band, "requests", **facts, **share)  # type: ignore[arg-type]
+        for place in places
+        for side, facts, share in (("baseline", before, coverage[0]), ("candidate", after, coverage[1]))
+    ]
+    term = "round_time" if on else "coverage"
+    split = [SplitRow(place, 0.2, 0.9 * on, 0.0, 0.9 * (not on), 0.0, 0.0, "requests", 0.5, term) for place in places]
+    return advice(*(gate(stratum=place) for place in places), split=split, bands=bands)
+
+
+def test_speculation_that_costs_more_than_it_returns_is_told_once_for_all_loads() -> None:
+    (remedy,) = remedies(switched(30.0))
+    assert remedy.where == "At load 17-32 (likewise at 33-64): "
+    assert remedy.advice.evidence == "A round takes as long as 3.00 ordinary steps and returns 2.50 tokens."
+    assert "does not pay" in remedy.advice.action
+    assert remedy.where in terminal.render(report_of(advice=tuple(switched(30.0)), verdict="fail"))
+
+
+def test_speculation_that_was_switched_off_is_no_drafter_without_matches() -> None:
+    (remedy,) = remedies(switched(15.0, on=False))
+    assert "Speculation is off in the candidate" in remedy.advice.action
 
 
 KEPT, LOST, OPEN = (0.0, (-0.02, 0.02)), (-0.2, (-0.25, -0.15)), (-0.05, (-0.15, 0.05))
