@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 import textwrap
 import time
 from pathlib import Path
@@ -43,7 +45,8 @@ def demo(context: click.Context, out: Path) -> None:
     _say("In short")
     click.echo(textwrap.fill(story.tell(from_json((report / "report.json").read_text(encoding="utf-8"))), 80))
     click.echo(f"\nThe report: {report / 'report.html'}")
-    click.echo(f'Your own questions: specledger sql "SELECT * FROM ledger" --warehouse {shlex.quote(str(warehouse))}')
+    program = "specledger" if shutil.which("specledger") else shlex.quote(sys.argv[0])
+    click.echo(f'Your own questions: {program} sql "SELECT * FROM ledger" --warehouse {shlex.quote(str(warehouse))}')
 
 
 def _say(sentence: str) -> None:

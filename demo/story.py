@@ -21,9 +21,10 @@ def tell(report: Report) -> str:
     ]
     if ordinary is None or drafted is None or not bands:
         return "The two runs share no load band, so there is nothing to compare."
+    alike = next((band.speedup for band in report.bands if (band.side, band.load_band) == ("candidate", POOLED)), None)
     sentences = [
         f"Pooled over everything, a token took {ordinary:.2f} ms without speculation and {drafted:.2f} ms with it: "
-        f"{_effect(ordinary / drafted)}."
+        f"{_effect(ordinary / drafted)}{f' ({_effect(alike)} at an equal mix of loads)' if alike else ''}."
     ]
     settled = {_standing(band) for band in bands}
     said = f"{_listed([_at(band) for band in bands])}."

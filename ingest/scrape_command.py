@@ -9,6 +9,7 @@ from types import FrameType
 
 import click
 
+from ..schemas.errors import RemoteError
 from .durations import parse_duration
 
 
@@ -80,3 +81,5 @@ def scrape(
             signal.signal(number, handler)
     for url, one in counts.items():
         click.echo(f"{url}: {one.saved} scrapes saved, {one.failed} failed")
+    if any(one.failed for one in counts.values()) and not any(one.saved for one in counts.values()):
+        raise RemoteError("Nothing was collected: see that the servers run and their /metrics can be reached.")

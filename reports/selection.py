@@ -88,6 +88,8 @@ class Selector:
         """The nights for which the predicate is true; UsageError if it is no SQL predicate over the selection table."""
         import duckdb
 
+        if not where.strip():
+            raise UsageError("The expression is empty: give an SQL predicate, or true for everything.")
         # The closing bracket stands on a line of its own, so that a comment in the predicate cannot swallow it.
         query = f"SELECT date, deployment FROM selection WHERE (\n{where}\n)"
         try:

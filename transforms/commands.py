@@ -80,6 +80,8 @@ def sql(
 
     if form == "parquet" and out is None:
         raise UsageError("Parquet goes to a file: name it with --out.")
+    if out is not None and not out.parent.is_dir():
+        raise UsageError(f"The folder {out.parent} of --out does not exist: make it first.")
     house = Warehouse(warehouse).require()
     values = dict(parameter(text) for text in params)
     with asked(house, settings_to_compute(house, config), _question(query, file), values, timeout) as answer:

@@ -4,6 +4,7 @@ import gzip
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -266,6 +267,16 @@ def test_two_files_of_one_moment_do_not_overwrite_each_other(tmp_path: Path) -> 
         file.write(b"# scraped_at 1\n", 1.0)
         file.close()
     assert len(saved(tmp_path)) == 2
+
+
+def test_a_run_that_collects_nothing_has_failed(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        result = CommandLine(tmp_path).run("scrape", url, "--every", "20ms", "--count", 2, "--out", tmp_path / "out")
+    assert result.exit_code == 4
+    assert "0 scrapes saved, 2 failed" in result.stdout
+    assert "Nothing was collected: see that the servers run" in result.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -249,6 +249,8 @@ def test_what_cannot_be_asked_is_refused(warehouse: Warehouse) -> None:
     put_requests(warehouse, WORLD, [FIRST], 1, per_hour=1, gaps=False)
     with pytest.raises(UsageError, match="is not a predicate"):
         report(warehouse, "deployment == (")
+    with pytest.raises(UsageError, match="The expression is empty"):
+        report(warehouse, " ")
 
 
 def test_a_warehouse_without_cells_says_what_to_do(warehouse: Warehouse) -> None:

@@ -133,6 +133,7 @@ def test_answers_can_go_to_files(house: Path, tmp_path: Path) -> None:
     ask(house, "SELECT task, n FROM quality ORDER BY n", "--format", "parquet", "--out", str(tmp_path / "a.parquet"))
     assert pq.read_table(tmp_path / "a.parquet").to_pydict() == {"task": ["t0", "t1", "t2"], "n": [0, 1, 2]}
     assert "name it with --out" in refused(house, "SELECT 1", "--format", "parquet")
+    assert "does not exist" in refused(house, "SELECT 1", "--format", "csv", "--out", str(tmp_path / "no" / "a.csv"))
 
 
 def test_a_query_can_come_from_a_file_or_from_standard_input(house: Path, tmp_path: Path) -> None:
