@@ -64,6 +64,15 @@ def view_statements(warehouse: Warehouse, names: Container[str] | None = None) -
             yield f"CREATE OR REPLACE VIEW {quote(table.name)} AS {query('staging', table.name)}"
 
 
+def comment_statements() -> Iterator[str]:
+    """The declared sentences as comments of the views and their columns, units included."""
+    for table in (*TABLES.values(), *transforms("staging")):
+        yield f"COMMENT ON VIEW {quote(table.name)} IS {literal(f'One row per {table.grain}.')}"
+        for column in table.columns:
+            unit = f" [{column.unit}]" if column.unit else ""
+            yield f"COMMENT ON COLUMN {quote(table.name)}.{quote(column.name)} IS {literal(column.doc + unit)}"
+
+
 def publish_database(warehouse: Warehouse, settings: Settings) -> None:
     """Write ``specledger.duckdb`` aside and put it in place in one step; it holds views and macros, no rows.
 
@@ -73,7 +82,7 @@ def publish_database(warehouse: Warehouse, settings: Settings) -> None:
 
     target = warehouse.root / DATABASE
     written = warehouse.root / "_state" / f"{DATABASE}.hash"
-    statements = [macro_sql(settings), *view_statements(warehouse)]
+    statements = [macro_sql(settings), *view_statements(warehouse), *comment_statements()]
     content = digest(duckdb.__version__, statements)
     if target.exists() and written.exists() and written.read_text(encoding="utf-8") == content:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from specledger.schemas import TABLES
@@ -37,6 +38,16 @@ def test_a_table_is_described_as_it_is(line: CommandLine, name: str) -> None:
     assert {column["column"]: column["type"] for column in told["columns"]} == found
     shown = line.ok("describe", name.upper())
     assert all(column["column"] in shown for column in told["columns"])
+
+
+def test_the_views_carry_the_sentences_for_those_who_open_them_elsewhere(line: CommandLine) -> None:
+    with duckdb.connect(str(line.warehouse / "specledger.duckdb"), read_only=True) as connection:
+        views = connection.execute("SELECT view_name, comment FROM duckdb_views() WHERE NOT internal").fetchall()
+        columns = connection.execute("SELECT table_name, column_name, comment FROM duckdb_columns()").fetchall()
+    assert dict(views) == {table.name: f"One row per {table.grain}." for table in dictionary.ALL.values()}
+    said = {(table, column): comment for table, column, comment in columns if table in dictionary.ALL}
+    assert said["ledger", "round_time_ms"] == "T_round = Σ decode time / steps. [ms]"
+    assert all(said.values())
 
 
 @pytest.mark.parametrize("name", MEASURES)
