@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,7 +81,7 @@ def recover(warehouse: Warehouse) -> None:
     for path in (warehouse.root / "_tmp").glob("*"):
         try:
             if path.stat().st_mtime < oldest:
-                path.unlink(missing_ok=True)
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         except OSError:
             continue
 

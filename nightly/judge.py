@@ -76,7 +76,7 @@ class Nights:
         if any(one["name"] == comparison.name and one.get("hook") == hook.DONE for one in _reports(records, date)):
             return dataclasses.replace(judged, hook=hook.DONE)
         facts = {"DATE": date.isoformat(), "REPORT": comparison.name or "", "FOLDER": str(target)}
-        said = hook.call(self._config.hook, (target / "report.json").read_bytes(), facts)
+        said = hook.call(self._config.hook, target / "report.json", facts)
         return dataclasses.replace(judged, hook=said)
 
     def baseline(self, comparison: Comparison, date: dt.date, bad: Collection[dt.date]) -> str:

@@ -1,0 +1,149 @@
+"""Nights that are killed at a random moment, each followed by a clean run: ``python -m tests.nightly.killed TRIALS``.
+
+Every run is a process of its own, forked from one that has imported everything and started nothing, so that the moments
+fall into the work and not into the imports.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from specledger.ingest.publishing import _ABANDONED_S, recover
+from specledger.nightly import config, run
+from specledger.reports import model, writers
+from specledger.schemas import TABLES
+from specledger.schemas.warehouse import Warehouse
+from tests.nightly.simulated import day, started, trace, write_config, write_night
+from tests.simulator import text
+
+HOUSEKEEPING = "\n[housekeeping]\ncompact_files = 2\n"
+MOMENTS = ("ingested_at", "labelled_at", "tool_version")
+"""Columns that say when or by what a row was taken in."""
+
+
+def child(work: Callable[[], object]) -> int:
+    """The process id of a fork that does the work and ends with 0, or 70 if it raises."""
+    if process := os.fork():
+        return process
+    code = 70
+    try:
+        work()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def finished(process: int) -> int:
+    """Wait for a process; its exit code, or the negative signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def nightly(folder: Path, number: int) -> None:
+    """Judge a night as the command does, drawing no pages."""
+    writers.WRITERS = (("report.json", model.to_json),)
+    run.run(config.load(folder / "specledger.toml"), [day(number)])
+
+
+def contents(warehouse: Path) -> str:
+    """A hash of all rows of all tables, whatever their order and files."""
+    state = hashlib.sha256()
+    with Warehouse(warehouse).connect() as connection:
+        for table in TABLES.values():
+            names = ", ".join(f'"{name}"' for name in table.names if name not in MOMENTS)
+            rows = sorted(map(repr, connection.execute(f"SELECT {names} FROM {table.name}").fetchall()))
+            state.update(repr((table.name, rows)).encode())
+    return state.hexdigest()
+
+
+def leftovers(warehouse: Path) -> list[str]:
+    """What lies aside after the lease of dead runs has passed and the next ingest has begun."""
+    aside = [path for name in ("_tmp", "_pending") for path in (warehouse / name).glob("*")]
+    for path in aside:
+        long_ago = time.time() - _ABANDONED_S - 60
+        os.utime(path, (long_ago, long_ago))
+    recover(Warehouse(warehouse))
+    return [str(path) for name in ("_tmp", "_pending") for path in (warehouse / name).glob("*")]
+
+
+class Trials:
+    """Two scenes: an empty warehouse, and one with two nights into which a third and late rows come."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._folder = folder
+        self._random = random.Random(seed)
+        self._scene = folder / "scene"
+        self._kept = folder / "kept"
+        for number in range(2):
+            write_night(self._scene / "input" / "chat", number)
+        write_config(self._scene, HOUSEKEEPING)
+        shutil.copytree(self._scene, self._kept / "empty")
+        self._must(lambda: nightly(self._scene, 1))
+        write_night(self._scene / "input" / "chat", 2)
+        (self._scene / "input" / "chat" / "late.jsonl").write_text(text.responses(trace(4), started(day(0)) + 3600))
+        shutil.copytree(self._scene, self._kept / "third")
+        self._truth: dict[str, tuple[str, float]] = {}
+        for name, number in (("empty", 1), ("third", 2)):
+            self._set(name)
+            begin = time.monotonic()
+            self._must(lambda number=number: nightly(self._scene, number))
+            self._truth[name] = self._hashed(), time.monotonic() - begin
+
+    def one(self) -> str:
+        """Kill a run of one scene, run it again, and compare; a line on what happened, which starts with ok if well."""
+        name, number = self._random.choice((("empty", 1), ("third", 2), ("third", 2)))
+        truth, seconds = self._truth[name]
+        self._set(name)
+        process = child(lambda: nightly(self._scene, number))
+        moment = self._random.uniform(0, seconds)
+        time.sleep(moment)
+        os.kill(process, signal.SIGKILL)
+        code = finished(process)
+        after = "killed" if code == -signal.SIGKILL else f"ended with {code} before"
+        again = finished(child(lambda: nightly(self._scene, number)))
+        same = again == 0 and self._hashed() == truth
+        left = leftovers(self._scene / "warehouse")
+        said = f"{name}, {after} at {moment:.2f} of {seconds:.2f} s"
+        if same and not left:
+            return f"ok: {said}"
+        return f"FAILED: {said}: clean run {again}, same content {same}, left {left}"
+
+    def _set(self, name: str) -> None:
+        """Set a scene up, always in the same place, for rows say where they come from."""
+        shutil.rmtree(self._scene)
+        shutil.copytree(self._kept / name, self._scene)
+
+    def _hashed(self) -> str:
+        target = self._folder / "hash"
+        self._must(lambda: target.write_text(contents(self._scene / "warehouse")))
+        return target.read_text()
+
+    @staticmethod
+    def _must(work: Callable[[], object]) -> None:
+        if code := finished(child(work)):
+            raise RuntimeError(f"an undisturbed run ended with {code}")
+
+
+def main(trials: int, seed: int = 1) -> int:
+    """Run trials and print a line of each; the number of those in which something was wrong."""
+    with tempfile.TemporaryDirectory() as name:
+        scenes = Trials(Path(name), seed)
+        wrong = 0
+        for number in range(trials):
+            line = scenes.one()
+            print(f"{number + 1} {line}", flush=True)
+            wrong += not line.startswith("ok: ")
+    print(f"{trials} runs killed, {wrong} wrong")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(*map(int, sys.argv[1:])) else 0)

@@ -1,0 +1,27 @@
+"""Nothing that happens to runs hurts: they are killed, or started many at once, or beside readers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.scale import scaled
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def module(name: str, *arguments: object) -> str:
+    """What a module of the tests prints, run as a program; it must succeed."""
+    call = [sys.executable, "-m", f"tests.nightly.{name}", *map(str, arguments)]
+    environment = {"PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(call, cwd=ROOT, check=False, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_killed_run_leaves_nothing_that_the_next_does_not_put_right() -> None:
+    assert module("killed", scaled(2)).endswith(f"{scaled(2)} runs killed, 0 wrong\n")
