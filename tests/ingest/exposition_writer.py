@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, field
 from random import Random
@@ -46,6 +47,17 @@ class Facts:
 
     engines: list[Engine]
     others: dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def expected(facts: Facts) -> dict[tuple[int, str], dict[str, Any]]:
+    """The columns of each row, by engine and model."""
+    return {(engine.engine, engine.model_name): engine.columns for engine in facts.engines}
+
+
+def stated(row: dict[str, Any]) -> dict[str, Any]:
+    """What a row says of the engine."""
+    where = {"input", "byte_offset", "scraped_at", "instance", "engine", "model_name"}
+    return {name: value for name, value in row.items() if name not in where and value is not None}
 
 
 def draw(random: Random) -> Facts:
@@ -124,6 +136,37 @@ def write(facts: Facts, random: Random, *, openmetrics: bool = False) -> str:
     # The end decides whether a scrape looks cut, so it is always one of another program.
     parts.append("process_open_fds 32.0")
     return "\n".join(parts) + "\n" + ("# EOF\n" if openmetrics else "")
+
+
+def answers(told: dict[float, Facts], random: Random, server: dict[str, str]) -> list[str]:
+    """The facts at some times (unix seconds) as a Prometheus server answers for them, one or more metrics an answer."""
+    series: dict[str, dict[tuple[tuple[str, str], ...], list[list[Any]]]] = {}
+    for at, facts in told.items():
+        lines = [
+            line
+            for engine in facts.engines
+            for column, value in engine.columns.items()
+            for line in _lines(column, value, {"engine": str(engine.engine), "model_name": engine.model_name}, random)
+        ]
+        lines += [(name, "", dict(labels), _number(value, random)) for (name, labels), value in facts.others.items()]
+        for family, suffix, labels, value in lines:
+            same = series.setdefault(f"vllm:{family}{suffix}", {})
+            same.setdefault(tuple(sorted((labels | server).items())), []).append([at, value])
+    names = list(series)
+    random.shuffle(names)
+    texts = []
+    while names:
+        count = random.randint(1, 9)
+        chosen, names = names[:count], names[count:]
+        result = [
+            {"metric": dict([("__name__", name), *labels]), "values": values}
+            for name in chosen
+            for labels, values in series[name].items()
+        ]
+        random.shuffle(result)
+        data = {"resultType": "matrix", "result": result}
+        texts.append(json.dumps({"status": "success", "data": data}, ensure_ascii=random.random() < 0.5))
+    return texts
 
 
 def _lines(column: str, value: Any, own: dict[str, str], random: Random) -> list[tuple[str, str, dict[str, str], str]]:

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from specledger.ingest import exposition
 from tests.captures import DATA
-from tests.ingest.exposition_writer import Facts, draw, write
+from tests.ingest.exposition_writer import draw, expected, stated, write
 from tests.ingest.recording import RecordingSink, read_many
 from tests.scale import scaled
 
@@ -30,16 +30,6 @@ def scrapes(capture: str) -> list[str]:
     with (DATA / capture / "metrics.prom.zst").open("rb") as file:
         text = zstandard.ZstdDecompressor().stream_reader(file).read().decode()
     return MARK.split(text)[1:]
-
-
-def stated(row: dict[str, Any]) -> dict[str, Any]:
-    """What a row says of the engine."""
-    where = {"input", "byte_offset", "scraped_at", "instance", "engine", "model_name"}
-    return {name: value for name, value in row.items() if name not in where and value is not None}
-
-
-def expected(facts: Facts) -> dict[tuple[int, str], dict[str, Any]]:
-    return {(engine.engine, engine.model_name): engine.columns for engine in facts.engines}
 
 
 @settings(max_examples=scaled(50), deadline=None)

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import math
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specledger.ingest import exposition, prometheus_api
+from tests.ingest.exposition_writer import answers, draw, expected, stated
 from tests.ingest.recording import RecordingSink, read_many
 from tests.scale import scaled
 
@@ -196,6 +198,29 @@ def test_random_answers_are_read_back_exactly(facts: dict[Any, dict[int, Any]], 
         for (server, engine), points in facts.items()
         for at, values in points.items()
     }
+
+
+@settings(max_examples=scaled(30), deadline=None)
+@given(st.integers(0, 2**64))
+def test_what_a_server_answers_is_read_back_exactly(seed: int) -> None:
+    random = Random(seed)
+    told = {T + 15.0 * number + random.choice([0.0, 0.25]): draw(random) for number in range(random.randint(1, 5))}
+    texts = answers(told, random, {"instance": "a:8000", "job": "llm"})
+    files = ["\n".join(texts)] if random.random() < 0.5 else texts
+    if random.random() < 0.3:
+        files = [json.dumps(json.loads(text), indent=random.choice([1, 4])) for text in texts]
+    sink = read(*files)
+    assert sink.rejects == []
+    assert {(row["scraped_at"], row["engine"], row["model_name"]): stated(row) for row in sink.snapshots} == {
+        (AT + dt.timedelta(seconds=at - T), *place): columns
+        for at, facts in told.items()
+        for place, columns in expected(facts).items()
+    }
+    assert sorted((row["scraped_at"], row["metric"], row["value"]) for row in sink.others) == sorted(
+        (AT + dt.timedelta(seconds=at - T), f"vllm:{name}", value)
+        for at, facts in told.items()
+        for (name, _), value in facts.others.items()
+    )
 
 
 def test_the_same_samples_as_exposition_and_as_answer_give_the_same_columns() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from typing import Any
 
@@ -12,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.ingest import response_writer
 from tests.ingest.fake_sink import run
+from tests.scale import scaled
 
-RECORDS = int(os.environ.get("SPECLEDGER_RANDOM_RECORDS", "2000"))
+RECORDS = scaled(2_000)
 BATCH = 250
 
 
@@ -76,7 +76,7 @@ def test_every_record_of_a_damaged_input_is_a_row_or_a_reject(seed: int) -> None
     assert len(offsets) + elsewhere >= len(lines) - text.count(b"data:")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(st.binary(max_size=400))
 def test_any_bytes_are_read_to_their_end(content: bytes) -> None:
     sink, progress = run("responses", content)
