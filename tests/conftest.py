@@ -19,6 +19,7 @@ if str(ROOT) not in sys.path:
 
 from tests import captures  # noqa: E402
 from tests.command_line import CommandLine  # noqa: E402
+from tests.scale import SCALE, TRIED  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +61,14 @@ def captured(shared_folder: Path) -> Callable[..., CommandLine]:
         return CommandLine(target)
 
     return build
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say after a lengthened run in one process how much was tried."""
+    if SCALE > 1 and TRIED:
+        terminalreporter.section("random records and inputs")
+        for what, count in sorted(TRIED.items()):
+            terminalreporter.write_line(f"{count:>12,} {what}")
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from tests.ingest.client_writer import WRITERS, Written, same
 from tests.ingest.fake_sink import FakeSink, run
-from tests.scale import scaled
+from tests.scale import scaled, tried
 
 
 def agrees(sink: FakeSink, written: Written) -> None:
@@ -31,6 +31,7 @@ def test_what_a_tool_writes_is_read_back_exactly(kind: str) -> None:
         assert sink.rejects == []
         assert progress.offset == len(written.content)
         agrees(sink, written)
+        tried(f"records of {kind} read back", written.records)
         records, number = records + written.records, number + 1
 
 
@@ -75,4 +76,5 @@ def test_damage_is_never_fatal_and_never_silent(kind: str) -> None:
                 content[place:place] = random.randbytes(random.randint(1, 20))
         sink, progress = run(name, bytes(content))
         assert progress.offset == len(content)
+        tried(f"damaged inputs of {kind}")
         assert sink.rejects or any(sink.frames.values()) or not written.records or not bytes(content).strip()

@@ -15,7 +15,7 @@ from specledger.ingest import exposition
 from tests.captures import DATA
 from tests.ingest.exposition_writer import draw, expected, stated, write
 from tests.ingest.recording import RecordingSink, read_many
-from tests.scale import scaled
+from tests.scale import scaled, tried
 
 AT = dt.datetime(2026, 9, 14, 8, 0, 0)
 MARK = re.compile(r"^# scraped_at .*\n", re.MULTILINE)
@@ -43,6 +43,8 @@ def test_what_a_writer_says_is_read_back_exactly(seed: int, openmetrics: bool) -
     assert {
         (row["metric"].rpartition("vllm")[2][1:], tuple(row["labels"].items())): row["value"] for row in sink.others
     } == facts.others
+    which = "OpenMetrics" if openmetrics else "Prometheus text"
+    tried(f"rows of {which} read back", len(sink.snapshots) + len(sink.others))
 
 
 @settings(max_examples=scaled(10), deadline=None)
@@ -185,6 +187,7 @@ def test_damage_is_never_a_crash_and_never_silent(seed: int) -> None:
         text = bytearray(b"# scraped_at 1789372800\n") + text
     sink, (progress,) = read_many(exposition.read_many, bytes(text), named_at=AT)
     assert progress.offset == len(text)
+    tried("damaged scrapes")
     assert sink.snapshots or sink.others or sink.rejects
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from specledger.ingest import exposition, prometheus_api
 from tests.ingest.exposition_writer import answers, draw, expected, stated
 from tests.ingest.recording import RecordingSink, read_many
-from tests.scale import scaled
+from tests.scale import scaled, tried
 
 AT = dt.datetime(2026, 9, 14, 8, 0, 0)
 T = 1789372800
@@ -216,6 +216,7 @@ def test_what_a_server_answers_is_read_back_exactly(seed: int) -> None:
         for at, facts in told.items()
         for place, columns in expected(facts).items()
     }
+    tried("rows of Prometheus answers read back", len(sink.snapshots) + len(sink.others))
     assert sorted((row["scraped_at"], row["metric"], row["value"]) for row in sink.others) == sorted(
         (AT + dt.timedelta(seconds=at - T), f"vllm:{name}", value)
         for at, facts in told.items()

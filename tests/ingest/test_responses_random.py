@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.ingest import response_writer
 from tests.ingest.fake_sink import run
-from tests.scale import scaled
+from tests.scale import scaled, tried
 
 RECORDS = scaled(2_000)
 BATCH = 250
@@ -41,6 +41,7 @@ def test_random_requests_come_back_exactly(seed: int) -> None:
         expected = response_writer.row(fact)
         wrong = {name: (row[name], value) for name, value in expected.items() if not same(row[name], value)}
         assert wrong == {}, fact
+    tried("responses read back", BATCH)
 
 
 def damaged(choose: random.Random, text: bytearray) -> bytes:
@@ -73,6 +74,7 @@ def test_every_record_of_a_damaged_input_is_a_row_or_a_reject(seed: int) -> None
     lines = [line for line in text.split(b"\n") if line.strip()]
     offsets = {row["byte_offset"] for row in sink.table("requests")} | {offset for offset, _, _ in sink.rejects}
     elsewhere = sum(int(note.split()[0].replace(",", "")) for note in sink.notes if "other endpoints" in note)
+    tried("damaged inputs of responses")
     assert len(offsets) + elsewhere >= len(lines) - text.count(b"data:")
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from specledger.ingest.rounds import ABSENT, Rounds, SpecFigures, recover_rounds
 from tests.ingest.log_writer import Window, window
-from tests.scale import scaled
+from tests.scale import scaled, tried
 
 Printed = tuple[int, int, int, bool, list[int], int]
 """Accepted, drafted, length in hundredths, bonus, rates in thousandths, K."""
@@ -145,6 +145,7 @@ def test_the_truth_lies_within_the_bounds(limit: int, fixed: bool) -> None:
     assert ((found.least <= found.best) & (found.best <= found.most)).all()
     if fixed:
         assert (found.best == truth).all()
+    tried("windows with the truth within the bounds", len(windows))
 
 
 @pytest.mark.parametrize("limit", [1, 3, 8, 24])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from specledger.ingest import log_scan
 from tests.ingest.log_reading import LogSink, read, read_in_parts
 from tests.ingest.log_writer import WRAPS, Log, write, write_old
-from tests.scale import scaled
+from tests.scale import scaled, tried
 
 SEEDS = st.integers(0, 2**64)
 LINE_BY_LINE, BY_FORM = 1 << 60, 1
@@ -38,6 +38,7 @@ def agrees(sink: LogSink, log: Log) -> None:
     requests = [row for row in sink.table("events") if row["kind"] == "request_parameters"]
     assert sum(row["records"] for row in requests) == log.requests
     assert all("secret" not in row["message"] and "9.9" not in row["message"] for row in requests)
+    tried("records of V1 logs read back", len(log.log_stats) + len(log.iterations) + log.requests)
 
 
 RANDOM = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -64,6 +65,7 @@ def test_what_the_old_engine_says_is_read_back_exactly(seed: int) -> None:
         assert row["drafted"] == expected.get("drafted")
         if expected.get("drafted"):
             assert row["rounds_min"] == row["rounds_max"] == expected["drafted"] // expected["draft_limit"]
+    tried("records of V0 logs read back", len(log.log_stats))
 
 
 @pytest.mark.usefixtures("way")
