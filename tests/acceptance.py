@@ -25,7 +25,7 @@ def failures(name: str, cli: CommandLine, out: Path) -> list[str]:
     """What a case expects and does not get, one line each; ``out`` is a folder for reports."""
     folder = CASES / name
     expected = json.loads((folder / "expect.json").read_text())
-    found = list(_take_in(folder, cli))
+    found = list(take_in(folder, cli))
     found += _checks(expected.get("checks", []), cli)
     found += _reports(expected.get("report") or [], cli, out)
     found += _commands(expected.get("cli") or [], cli)
@@ -34,7 +34,8 @@ def failures(name: str, cli: CommandLine, out: Path) -> list[str]:
     return found
 
 
-def _take_in(folder: Path, cli: CommandLine) -> Iterator[str]:
+def take_in(folder: Path, cli: CommandLine) -> Iterator[str]:
+    """Ingest and transform the inputs of a case; gives what goes wrong, one line each."""
     steps = _load(folder / "ingest.json", [])
     for step in steps:
         options = ["--deployment", step["deployment"]]
