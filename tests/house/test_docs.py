@@ -1,0 +1,89 @@
+"""What the documentation shows is what the program does."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+from specledger import __main__ as program
+from specledger.reports import acknowledge
+from specledger.reports.gates import DEFAULT_GATES, KEYS, Gate, load_gates
+from specledger.schemas.config import DEFAULT_SETTINGS, load_settings
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+pytestmark = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the documentation is not part of the wheel")
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    pattern = re.compile(rf"^```{language}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    return [(page.name, block) for page in PAGES for block in pattern.findall(page.read_text(encoding="utf-8"))]
+
+
+def commands() -> list[str]:
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        found += re.findall(r"`(specledger [a-z][^`]*)`", text)
+        for block in re.findall(r"^```(?:sh|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            lines = block.replace("\\\n", " ").splitlines()
+            found += [line.removeprefix("$ ") for line in lines if line.removeprefix("$ ").startswith("specledger ")]
+    return found
+
+
+@pytest.mark.parametrize("shown", commands())
+def test_every_command_shown_is_one_that_the_program_takes(shown: str) -> None:
+    words = shlex.split(shown.partition(" | ")[0].partition(" > ")[0], comments=True)[1:]
+    command = program.cli.get_command(click.Context(program.cli), words[0])
+    assert command is not None, f"there is no command {words[0]}"
+    if words[1:] and not words[1].isupper():
+        with contextlib.suppress(click.exceptions.Exit):  # --help
+            command.make_context(words[0], words[1:])
+
+
+@pytest.mark.parametrize(("page", "text"), [pair for pair in blocks("toml") if pair[0] == "gates.md"])
+def test_every_file_of_gates_is_one_that_can_be_used(tmp_path: Path, page: str, text: str) -> None:
+    path = tmp_path / page
+    path.write_text(text)
+    if "acknowledge" in tomllib.loads(text):
+        assert len(acknowledge.load(path)) == 2
+    elif "bands" in tomllib.loads(text):
+        assert load_settings(path).goodput.given
+    else:
+        gates = load_gates(path, [band.label for band in DEFAULT_SETTINGS.load_bands])
+        assert [gate.measure for gate in gates.gates if gate.required] == ["tpot_ms", "gsm8k/exact_match"]
+
+
+def asked(gate: Gate) -> str:
+    match gate.kind:
+        case "limit":
+            return f"at most {gate.tolerance:g}"
+        case "difference":
+            return f"{gate.tolerance:+g}"
+        case _:
+            return f"{gate.tolerance:+.0%}"
+
+
+def test_the_table_of_gates_holds_the_defaults() -> None:
+    rows = re.findall(
+        r"^\| (\w+) \| `([^`]+)` \| ([^|]+) \| (fail|warn) \| ([^|]+) \|$",
+        (ROOT / "docs" / "gates.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    assert [(row[0], row[1]) for row in rows] == [(gate.gate, gate.measure) for gate in DEFAULT_GATES]
+    for row, gate in zip(rows, DEFAULT_GATES, strict=True):
+        assert row[3] == gate.severity
+        assert row[4] == ("overall and by load band" if gate.banded else "overall")
+        if gate.gate != "correctness":
+            assert row[2] == asked(gate)
+
+
+def test_every_key_of_a_gate_is_documented() -> None:
+    text = (ROOT / "docs" / "gates.md").read_text(encoding="utf-8")
+    assert {key for key in KEYS if f"| `{key}` |" not in text} == set()
