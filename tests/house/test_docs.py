@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import shlex
 import tomllib
@@ -39,7 +40,7 @@ def commands() -> list[str]:
 
 @pytest.mark.parametrize("shown", commands())
 def test_every_command_shown_is_one_that_the_program_takes(shown: str) -> None:
-    words = shlex.split(shown.partition(" | ")[0].partition(" > ")[0], comments=True)[1:]
+    words = list(itertools.takewhile(lambda word: word not in {"|", ">"}, shlex.split(shown, comments=True)))[1:]
     command = program.cli.get_command(click.Context(program.cli), words[0])
     assert command is not None, f"there is no command {words[0]}"
     if words[1:] and not words[1].isupper():
