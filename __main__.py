@@ -35,7 +35,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "reports.estimate_command:estimate_command",
         "Estimate what speculation gains from given numbers, no logs needed.",
     ),
+    "init": ("nightly.init_command:init", "Write a commented configuration for the inputs in a folder."),
     "nightly": ("nightly.commands:nightly", "Ingest, transform and judge a night, and keep its reports."),
+    "status": ("nightly.status_command:status", "Show what a warehouse holds, how fresh it is, and what is late."),
+    "housekeeping": (
+        "nightly.housekeeping_command:housekeeping",
+        "Put small files together and remove rows that have had their time.",
+    ),
     "sql": ("transforms.commands:sql", "Ask the warehouse a question in SQL."),
     "tables": (
         "transforms.dictionary_commands:tables",

@@ -15,7 +15,7 @@ from ..schemas.errors import WarehouseError
 if TYPE_CHECKING:
     from ..schemas.warehouse import Warehouse
 
-_ABANDONED_S = 86_400.0
+ABANDONED_S = 86_400.0
 """Age at which a file aside belongs to a run that no longer exists."""
 
 
@@ -77,7 +77,7 @@ def recover(warehouse: Warehouse) -> None:
             intent.unlink(missing_ok=True)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise WarehouseError(f"{intent} cannot be read ({error}): delete the files it lists, then it.") from error
-    oldest = time.time() - _ABANDONED_S
+    oldest = time.time() - ABANDONED_S
     for path in (warehouse.root / "_tmp").glob("*"):
         try:
             if path.stat().st_mtime < oldest:

@@ -54,6 +54,7 @@ class Session:
     def run(self, located: list[Located], labels: dict[str, str]) -> IngestReport:
         """Read all inputs and store the labels."""
         with exclusive(self._warehouse.root, "ingest"):
+            self._warehouse.mark()
             recover(self._warehouse)
             self._known = KnownInputs(self._warehouse, self._options.deployment, self._options.server)
             self._batch = self._new_batch()

@@ -6,6 +6,7 @@ aside under ``<root>/_tmp`` and published by one rename, so a reader never sees 
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import hashlib
 import os
@@ -17,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import TABLES
+from . import TABLES, layout
 from .errors import EmptyWarehouse, UsageError, WarehouseError
 from .table import Table, literal, quote
 from .views import PARTS, current_deployments, merged_requests, merged_snapshots
@@ -60,10 +61,22 @@ class Warehouse:
         self.root = Path(root)
 
     def require(self) -> Warehouse:
-        """This warehouse, if something was ingested into it; EmptyWarehouse otherwise."""
+        """This warehouse, if something was ingested into it; EmptyWarehouse otherwise.
+
+        Raises WarehouseTooNew if a newer specledger wrote it.
+        """
+        layout.check(self.root)
         if not any((self.root / name).is_dir() for name in TABLES):
             raise EmptyWarehouse(f"The warehouse {self.root} is empty: ingest something into it first.")
         return self
+
+    def mark(self) -> None:
+        """Say which layout a warehouse has that is about to be written; WarehouseError if it is not the present one."""
+        layout.check(self.root, writing=True)
+        if not (self.root / layout.FILE).exists():
+            aside = self.aside(".json")
+            aside.write_text(layout.content(), encoding="utf-8")
+            self.publish(aside, self.root / layout.FILE)
 
     def partition(self, table: Table, date: dt.date, deployment: str) -> Path:
         """The folder of one partition of one table."""
@@ -73,19 +86,16 @@ class Warehouse:
         """The published files of a table, by path; restricted to one date or deployment if given."""
         days = _inside(self.root / table.name, "date=" if date is None else f"date={date.isoformat()}")
         wanted = "deployment=" if deployment is None else f"deployment={encode(deployment)}"
-        return [
-            DataFile(
-                table.name,
-                dt.date.fromisoformat(day.name.removeprefix("date=")),
-                decode(folder.name.removeprefix("deployment=")),
-                path,
-                path.stat().st_size,
-            )
-            for day in days
-            for folder in _inside(day, wanted)
-            if deployment is None or folder.name == wanted
-            for path in _inside(folder, "", ".parquet")
-        ]
+        found = []
+        for day in days:
+            for folder in _inside(day, wanted):
+                if deployment is not None and folder.name != wanted:
+                    continue
+                place = dt.date.fromisoformat(day.name.removeprefix("date=")), decode(folder.name.partition("=")[2])
+                for path in _inside(folder, "", ".parquet"):
+                    with contextlib.suppress(FileNotFoundError):  # housekeeping may have removed it since
+                        found.append(DataFile(table.name, *place, path, path.stat().st_size))
+        return found
 
     def write(self, table: Table, date: dt.date, deployment: str, name: str, rows: pa.Table, **metadata: str) -> Path:
         """Publish rows as ``<partition>/<name>.parquet`` in one step, replacing a file of that name.

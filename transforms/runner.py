@@ -51,6 +51,7 @@ def run(
     warehouse.require()
     began = time.time()
     with exclusive(warehouse.root, "transform"), connect(warehouse, settings, limits) as connection:
+        warehouse.mark()
         sweep(warehouse)
         keep_settings(warehouse, settings)
         connection.execute(f"CREATE VIEW deployments AS {warehouse.select(TABLES['deployments'])}")

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from specledger.ingest.publishing import _ABANDONED_S, recover
+from specledger.ingest.publishing import ABANDONED_S, recover
 from specledger.nightly import config, run
 from specledger.reports import model, writers
 from specledger.schemas import TABLES
@@ -68,7 +68,7 @@ def leftovers(warehouse: Path) -> list[str]:
     """What lies aside after the lease of dead runs has passed and the next ingest has begun."""
     aside = [path for name in ("_tmp", "_pending") for path in (warehouse / name).glob("*")]
     for path in aside:
-        long_ago = time.time() - _ABANDONED_S - 60
+        long_ago = time.time() - ABANDONED_S - 60
         os.utime(path, (long_ago, long_ago))
     recover(Warehouse(warehouse))
     return [str(path) for name in ("_tmp", "_pending") for path in (warehouse / name).glob("*")]
