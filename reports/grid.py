@@ -2,7 +2,7 @@
 
 gain = TPOT(original) / TPOT(cell) at the original's strata; interaction = both / (quantized · speculative).
 ln interaction = ln TPOT(quantized) + ln TPOT(speculative) − ln TPOT(both) − ln TPOT(original): its variance adds up
-over the four sides.
+over the four sides, that between nights included where the original has enough nights to tell it.
 """
 
 from __future__ import annotations
@@ -73,13 +73,16 @@ def build(reader: CellReader, sides: GridSides, bands: Sequence[LoadBand], choic
         for name in CELLS
         if name in gains
     )
-    by_band = {}
+    by_band, intervals = {}, {}
     for band in comparisons["both"].load_bands:
         found = {name: comparison.estimate(MEASURE, band) for name, comparison in comparisons.items()}
         row = _gains(found)
-        if row:
-            factor, _ = _interaction({name: item.estimate for name, item in found.items()})
-            by_band[band] = {**row, **({"interaction": factor} if factor is not None else {})}
+        if not row:
+            continue
+        factor, around = _interaction({name: item.estimate for name, item in found.items()})
+        by_band[band] = {**row, **({"interaction": factor} if factor is not None else {})}
+        known = {name: _gain_interval(found[name].estimate) for name in row} | {"interaction": around}
+        intervals[band] = {name: ends for name, ends in known.items() if ends is not None}
     units = {found.estimate.unit for found in overall.values()}
     return Grid(
         gains,
@@ -90,6 +93,7 @@ def build(reader: CellReader, sides: GridSides, bands: Sequence[LoadBand], choic
         units.pop() if len(units) == 1 else None,
         next((found.origin for found in overall.values() if found.origin), None),
         by_band,
+        intervals,
         tuple(_notes(overall)),
     )
 
@@ -119,6 +123,9 @@ def _interaction(estimates: Mapping[str, Estimate]) -> tuple[float | None, tuple
     parts.append(estimates["both"].baseline.variance)
     if any(part is None for part in parts):
         return math.exp(whole), None
+    nights = [estimate.candidate.nights for estimate in estimates.values()] + [estimates["both"].baseline.nights]
+    between = max((estimate.between_night or 0.0) for estimate in estimates.values())
+    parts.append(between * sum(1 / max(1, count) for count in nights))
     df = min(estimate.df or 1.0 for estimate in estimates.values())
     half = critical(df) * math.sqrt(sum(part or 0.0 for part in parts))
     return math.exp(whole), (math.exp(whole - half), math.exp(whole + half))

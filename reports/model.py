@@ -217,6 +217,8 @@ class Grid:
     origin: str | None
     by_band: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Load band → gains and interaction."""
+    by_band_intervals: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    """Load band → 95 % intervals of its gains and interaction, where they can be given."""
     notes: tuple[str, ...] = ()
 
 
