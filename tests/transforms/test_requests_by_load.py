@@ -56,6 +56,14 @@ def test_without_scrapes_load_is_the_overlap_of_the_requests() -> None:
     assert loads(raw) == {"long": 2, "short": 2, "later": 1}  # 1.5 is rounded up
 
 
+def test_a_request_that_tells_no_time_counts_on_its_date() -> None:
+    refused = {"request_id": "refused", "status": "failed", "arrived_at": None, "finished_at": None}
+    raw = Raw().put("requests", refused, request("served", 0, 10))
+    assert loads(raw) == {"refused": None, "served": 1}
+    assert by_load(raw)["refused"]["hour"] == 0
+    assert sum(row["failed"] or 0 for row in raw.rows("cells_requests")) == 1
+
+
 def test_load_is_that_of_the_decode_window_only() -> None:
     raw = Raw().put("requests", request("early", 0, 10), request("late", 0, 20, first_token=12))
     assert loads(raw) == {"early": 2, "late": 1}

@@ -303,7 +303,8 @@ complete AS (
             WHEN rule = 'rounds' AND (rounds > 0 OR output_tokens = 1) THEN rounds
             WHEN rule = 'tokens' THEN output_tokens - 1
         END AS known_steps,
-        coalesce(finished_at, arrived_at) AS moment
+        -- A request that tells no time at all still counts, at the start of the date that its file gave it.
+        coalesce(finished_at, arrived_at, CAST(date AS TIMESTAMP)) AS moment
     FROM timed
     LEFT JOIN loads_from_gauges AS gauge USING (request)
     LEFT JOIN loads_from_overlap AS overlap USING (request)
