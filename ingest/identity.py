@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 HEAD_BYTES = 4_096
 """Bytes at the start of an input whose hash finds what it may have grown from."""
 EMPTY_HASH = hexdigest(digest())
+_KEPT = ("seen", "settling", "waiting", "torn")
 _CORE = "core"
 """Key inside the stored resume under which ingest keeps its own facts, beside what the reader returned."""
 
@@ -40,6 +41,8 @@ class Known:
     """Whether that pass only turned a waiting line into a reject."""
     waiting: bool = False
     """Whether what the reader returned holds records that are no rows yet."""
+    torn: bool = False
+    """Whether it ended within a line, which was given up or taken for whole: reading cannot go on there."""
 
 
 def head_hash(head: bytes, size: int) -> str:
@@ -56,7 +59,7 @@ def content_key(content_hash: str, instant: dt.datetime | None) -> str:
 
 def pack_resume(known: Known) -> str:
     """The stored form of what a reader returned, with what ingest itself must remember."""
-    core = {"seen": known.seen, "settling": known.settling, "waiting": known.waiting}
+    core = {name: getattr(known, name) for name in _KEPT}
     return json.dumps({**known.resume, _CORE: core}, sort_keys=True, default=str)
 
 
@@ -97,14 +100,15 @@ class KnownInputs:
     def prefixes(self, head: bytes, source: str) -> list[Known]:
         """Known inputs that may be the beginning of one with this head; their hash is yet to be checked.
 
-        One of which nothing could be read has no content to be known by: there the source must be the same.
+        One of which nothing could be read has no content to be known by: there the source must be the same. Of several
+        with the same content the one of this source is given, the latest first.
         """
         found: list[Known] = []
         for size in self._head_sizes:
             if size <= len(head):
                 found += self._find(self._by_head, self._new_by_head, hexdigest(digest(head[:size])))
         unique: dict[tuple[int, str], Known] = {}
-        for known in found:
+        for known in sorted(found, key=lambda known: known.source != source):
             if known.bytes or known.source == source:
                 unique.setdefault((known.bytes, known.content_hash), known)
         return list(unique.values())
@@ -143,9 +147,7 @@ def _known(row: Mapping[str, Any]) -> Known:
         head_hash=row["head_hash"],
         content_hash=row["content_hash"],
         resume=resume,
-        seen=core.get("seen", row["bytes"]),
-        settling=core.get("settling", False),
-        waiting=core.get("waiting", False),
+        **{"seen": row["bytes"], **{name: core[name] for name in _KEPT if name in core}},
     )
 
 
@@ -158,7 +160,7 @@ class Match:
     complete: bool
     """Whether the input ends where that does."""
     steady: Known | None
-    """The longest known beginning whose pass did more than turn a waiting line into a reject."""
+    """The longest known beginning behind which reading can go on: no line was given up there."""
     sources: frozenset[str]
     """Every name under which the beginnings were read."""
 
@@ -183,6 +185,6 @@ def match_prefix(open_again: Callable[[], InputStream], candidates: list[Known])
             if hexdigest(state) == candidate.content_hash.partition("@")[0]:
                 best, complete = candidate, stream.at_end()
                 sources.add(candidate.source)
-                if not candidate.settling:
+                if not candidate.settling and not candidate.torn:
                     steady = candidate
     return Match(best, complete, steady, frozenset(sources)) if best else None

@@ -75,6 +75,7 @@ class Prepared:
             content_hash=content_key(content, self.instant),
             seen=max(self.stream.position, size),
             settling=self.settling,
+            torn=self.context.settled and size == self.stream.position and self.stream.last not in (b"", b"\n"),
         )
 
 
@@ -204,29 +205,26 @@ def _place(item: Prepared, known: KnownInputs, *, grows: bool) -> Outcome:
         same = known.same(item.stream.rest_hash(), item.instant)
         if same and not same.waiting:
             return AlreadyKnown(item.located, item.format, same)
-    match = _match(item, known)
+    candidates = known.prefixes(item.head, item.located.source)
+    match = match_prefix(lambda: open_input(item.path), candidates) if candidates else None
     if match is None:
         return item
     if match.complete and not match.known.waiting:
         same = known.same(match.known.content_hash.partition("@")[0], item.instant)
         if same:
             return AlreadyKnown(item.located, item.format, same)
-    return _continued(item, match) if grows else item
+    size = size_of(item.path) if item.stream.compression is None else None
+    unchanged = any(one.source == item.located.source and one.seen == size for one in candidates)
+    item = replace(item, context=replace(item.context, settled=item.context.settled or unchanged))
+    return _continued(item, match, match.steady, unchanged) if grows and match.steady else item
 
 
-def _match(item: Prepared, known: KnownInputs) -> Match | None:
-    candidates = known.prefixes(item.head, item.located.source)
-    return match_prefix(lambda: open_input(item.path), candidates) if candidates else None
-
-
-def _continued(item: Prepared, match: Match) -> Prepared:
+def _continued(item: Prepared, match: Match, start: Known, unchanged: bool) -> Prepared:
     """The input from the end of what was read of it before; where a waiting line was given up, from that line on."""
-    start = match.steady if match.known.settling and match.steady else match.known
     item.stream.close()
     stream = open_input(item.path)
     stream.skip(start.bytes)
-    unchanged = stream.compression is None and size_of(item.path) == start.seen
-    context = replace(item.context, offset=start.bytes, resume=start.resume, settled=item.context.settled or unchanged)
+    context = replace(item.context, offset=start.bytes, resume=start.resume)
     return replace(
         item,
         stream=stream,

@@ -60,6 +60,8 @@ class InputStream(io.RawIOBase):
         self.exhausted = False
         """True once every byte of the input is known: nothing is left to decompress."""
         self.position = 0
+        self.last = b""
+        """The byte before ``position``."""
         self._hash = digest()
         self._hashed = 0
         self._unhashed: deque[bytes] = deque()
@@ -143,6 +145,7 @@ class InputStream(io.RawIOBase):
 
     def _account(self, chunk: bytes) -> None:
         self.position += len(chunk)
+        self.last = chunk[-1:] or self.last
         self._unhashed.append(chunk)
         self._unhashed_bytes += len(chunk)
         while self._unhashed_bytes - len(self._unhashed[0]) >= LAG:

@@ -225,6 +225,35 @@ def test_what_cannot_grow_any_more_is_settled_at_once(tmp_path: Path, warehouse:
     assert take(warehouse, path) == {}
 
 
+def test_a_compressed_file_that_was_cut_is_read_whole_when_it_comes_whole(tmp_path: Path, warehouse: Path) -> None:
+    path = tmp_path / "responses.jsonl.gz"
+    path.write_bytes(gzip.compress((jsonl(0, 2) + response(2)[:40]).encode()))
+    take(warehouse, path)
+    path.write_bytes(gzip.compress(jsonl(0, 4).encode()))
+    assert take(warehouse, path) == {"requests": 2}
+
+
+@pytest.mark.parametrize("content", ['{"metadata": {"guidellm_version": "0.8.1"}, "benchm', '{"results": {"t": {"acc'])
+def test_a_document_that_is_cut_waits_and_is_given_up_when_it_stays_so(
+    content: str, tmp_path: Path, warehouse: Path
+) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(content)
+    name = "guidellm" if "guidellm" in content else "quality"
+    assert take(warehouse, path, format=name) == {}
+    assert take(warehouse, path, format=name) == {"rejects": 1}
+    assert take(warehouse, path, format=name) == {}
+
+
+def test_a_line_that_others_begin_with_too_is_given_up_all_the_same(tmp_path: Path, warehouse: Path) -> None:
+    whole = jsonl(0, 1)
+    (tmp_path / "a.jsonl").write_text(whole)
+    (tmp_path / "b.jsonl").write_text(whole + response(1)[:40])
+    assert take(warehouse, tmp_path) == {"requests": 1}
+    assert take(warehouse, tmp_path) == {"rejects": 1}
+    assert take(warehouse, tmp_path) == {}
+
+
 def test_a_file_rewritten_in_place_with_a_part_of_what_it_held_adds_only_what_is_new(
     tmp_path: Path, warehouse: Path
 ) -> None:
