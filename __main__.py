@@ -177,7 +177,11 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; ends the process with the exit code of the command."""
+    """Run the command line; ends the process with the exit code of the command.
+
+    Whatever it writes is private to the user: logs name people's deployments, requests and mistakes.
+    """
+    os.umask(0o077)
     cli.main()
 
 
