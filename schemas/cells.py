@@ -248,6 +248,10 @@ CELLS_DRAFT_LENGTHS = Table(
         _product("steps_steps", "Σ steps² over those observations."),
         _product("steps_step_decode", "Σ steps·step_decode_ns over those observations."),
         _product("step_decode_decode", "Σ step_decode_ns² over those observations."),
+        _sum("steady_steps", "Steps of those intervals in which gauge and decode time agree on the load.", "steps"),
+        _sum("steady_decode_ns", "Decode time of those intervals.", "ns"),
+        Column("steady_requests", "HUGEINT", "Σ steps·decoding requests over those intervals.", "milli-requests"),
+        Column("steady_prefill", "HUGEINT", "Σ prefill tokens·decoding requests over those intervals.", "milli-requests"),
     ),
     key=(
         "date", "deployment", "instance", "engine", "origin", "hour", "block", "load",

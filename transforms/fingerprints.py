@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..schemas.config import Settings
 from .catalog import ORDER, query
+from .functions import function_sources
 from .macros import cell_macros, macro_sql
 from .partitions import Inputs, Partition
 from .state import DateState
@@ -77,7 +78,7 @@ class Fingerprints:
     def __init__(self, settings: Settings, records: StartRecords) -> None:
         self._records = records
         self._cells = digest(cell_macros(settings), _queries("staging"), _queries("cells"))
-        self._marts = digest(macro_sql(settings), _queries("marts"))
+        self._marts = digest(macro_sql(settings), _queries("marts"), function_sources())
 
     def cells(self, partition: Partition, inputs: Inputs) -> str:
         """Of everything that the cells of a partition are computed from."""

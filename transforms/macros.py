@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..schemas.config import Settings
 from ..schemas.table import literal
+from .functions import create_functions
 
 if TYPE_CHECKING:
     import duckdb
@@ -16,8 +17,9 @@ FOLDER = Path(__file__).parent
 
 
 def create_macros(connection: duckdb.DuckDBPyConnection, settings: Settings) -> None:
-    """Create every macro in the current database of the connection."""
+    """Create every macro in the current database of the connection, and the functions in Python."""
     connection.execute(macro_sql(settings))
+    create_functions(connection)
 
 
 def macro_sql(settings: Settings) -> str:

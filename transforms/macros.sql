@@ -5,6 +5,16 @@
 CREATE OR REPLACE MACRO ratio(numerator, denominator) AS
     nullif(CAST(numerator AS DOUBLE) / nullif(CAST(denominator AS DOUBLE), 0.0::DOUBLE), 'NaN'::DOUBLE);
 
+-- Whether two rows of deployment_days tell of the same target: what a start-up record does not say, served names and
+-- labels may say; where nothing says that two targets are the same, they are not.
+CREATE OR REPLACE MACRO same_target(a, b) AS
+    coalesce(a.model = b.model, a.served_model_name = b.served_model_name)
+    AND coalesce(a.quantization, a.quantization_label) = coalesce(b.quantization, b.quantization_label)
+    AND coalesce(a.quantization_label = b.quantization_label, true)
+    AND coalesce(a.dtype = b.dtype, true)
+    AND coalesce(a.tensor_parallel = b.tensor_parallel, true)
+    AND coalesce(a.pipeline_parallel = b.pipeline_parallel, true);
+
 -- Seconds or milliseconds as whole nanoseconds.
 CREATE OR REPLACE MACRO s_to_ns(seconds) AS CAST(round(seconds * 1e9) AS BIGINT);
 CREATE OR REPLACE MACRO ms_to_ns(milliseconds) AS CAST(round(milliseconds * 1e6) AS BIGINT);

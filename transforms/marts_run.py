@@ -1,4 +1,4 @@
-"""The marts of changed dates, from the cells of those dates; the ledger also from the dates around them."""
+"""The marts of changed dates, from the cells of those dates; round costs and ledger also from the dates around them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..schemas import TABLES
-from ..schemas.marts import LEDGER
+from ..schemas.marts import LEDGER, ROUND_COST, ROUND_SPLIT
 from ..schemas.table import Table, quote
 from ..schemas.warehouse import Warehouse, scan
 from .catalog import query, transforms
@@ -18,35 +18,37 @@ if TYPE_CHECKING:
     import duckdb
 
 LEDGER_REACH = dt.timedelta(30)
-"""T0 may be taken from a date this far away."""
+"""Ordinary decode may be taken from a date this far away."""
+REACHING = (ROUND_COST, ROUND_SPLIT, LEDGER)
+"""The marts that reach so far, or read one that does; in order."""
 
 
 def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, dates: Iterable[dt.date]) -> None:
-    """Compute and publish every mart of the dates but the ledger."""
+    """Compute and publish every mart of the dates but those that reach to other dates."""
     days = sorted(dates)
     for table in TABLES.values():
         if table.kind in ("raw", "cells") and table.name != "deployments":
             _bind(connection, warehouse, table, days)
-    for table in transforms("marts"):
-        if table is LEDGER:
-            continue
+    own = [table for table in transforms("marts") if table not in REACHING]
+    for table in own:
         connection.execute(f"CREATE OR REPLACE TEMP TABLE {quote(table.name)} AS {query('marts', table.name)}")
         _publish(connection, warehouse, table, f"FROM {quote(table.name)}", days)
-    for table in transforms("marts"):
-        if table is not LEDGER:
-            connection.execute(f"DROP TABLE {quote(table.name)}")
+    for table in own:
+        connection.execute(f"DROP TABLE {quote(table.name)}")
 
 
 def compute_ledger(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, dates: Iterable[dt.date]) -> None:
-    """Compute and publish the ledger of the dates, from what is published of them and of 30 days around."""
+    """Compute and publish round costs and the ledger of the dates, from what is published of 30 days around."""
     days = sorted(dates)
-    reach = {day + dt.timedelta(n) for day in days for n in range(-LEDGER_REACH.days, LEDGER_REACH.days + 1)}
-    for name in LEDGER.reads:
-        if name != "deployments":
-            _bind(connection, warehouse, TABLES[name], sorted(reach))
+    reach = sorted({day + dt.timedelta(n) for day in days for n in range(-LEDGER_REACH.days, LEDGER_REACH.days + 1)})
     wanted = ", ".join(f"DATE '{day}'" for day in days)
-    select = f"SELECT * FROM ({query('marts', LEDGER.name)}) WHERE date IN ({wanted})"
-    _publish(connection, warehouse, LEDGER, select, days)
+    for name in sorted({name for table in REACHING for name in table.reads} - {"deployments"}):
+        if TABLES[name] not in REACHING:
+            _bind(connection, warehouse, TABLES[name], days if TABLES[name].kind == "raw" else reach)
+    for table in REACHING:
+        select = f"SELECT * FROM ({query('marts', table.name)}) WHERE date IN ({wanted})"
+        _publish(connection, warehouse, table, select, days)
+        _bind(connection, warehouse, table, days)
 
 
 def _bind(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: Table, days: list[dt.date]) -> None:

@@ -7,25 +7,30 @@ only their joint slope is known; draft passes need three lengths. A coefficient 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..schemas.cost_model import BLIND, LENGTHS_FOR_PASSES
+
 Vector = NDArray[np.float64]
 
 NAMES = ("c0", "c1", "c2", "c3", "c4")
-LENGTHS_FOR_PASSES = 3
-"""Two lengths can always be explained without draft passes; the third one is the first test of c4."""
+LEAST_SHARE = 0.01
+"""A draft length of fewer rounds is an exception (a draft cut short), and what else it changed is not known."""
 HUBER = 1.345
 """Residuals beyond so many robust standard deviations lose weight; 95 % efficient under normal noise."""
 ROUNDS_OF_REWEIGHTING = 50
 RANK_TOLERANCE = 1e-9
+TINY = 1e-300
+"""Keeps sums of nothing from being divided by."""
 CLUSTERS_FOR_SHOCKS = 8
 """With fewer clusters their common shocks cannot be estimated, and observations stand alone."""
 LEAST_OBSERVATIONS = 8
 """Fewer distinct observations give no fit."""
+TOLD = 0.2
+"""A cost whose interval, over typical work, exceeds this share of a round on either side is not told apart."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,10 @@ class Observations:
     def __len__(self) -> int:
         return len(self.time_ms)
 
+    def where(self, chosen: NDArray[np.bool_]) -> Observations:
+        """The observations that are chosen."""
+        return Observations(**{name: getattr(self, name)[chosen] for name in self.__dataclass_fields__})
+
 
 @dataclass(frozen=True)
 class Coefficient:
@@ -59,76 +68,133 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class Fit:
-    """What was identified, how well it fits, and where it holds."""
+    """What was identified, how well it fits, and where it holds: what ``CostModel`` asks for, and the single costs."""
 
     coefficients: dict[str, Coefficient | None]
     slope: Coefficient | None
     """ms a request at the one draft length that ran, c1 + (K + 1)·c2; None where c1 and c2 are told apart."""
-    lengths: tuple[int, ...]
-    residual: float
+    not_identified: str | None
+    """In words, which costs are not and why."""
+    lengths: list[int]
+    requests_from: list[float]
+    requests_to: list[float]
+    verified_min: float
+    verified_max: float
+    relative_error: float
     """Weighted median of |residual| / time: the typical relative error."""
-    requests_range: tuple[float, float]
-    verified_range: tuple[float, float]
     observations: int
     clusters: int
-    _design: Vector
-    _solution: Vector
-    _covariance: Vector
-    _quantile: float
-    _columns: tuple[str, ...]
-
-    def predict(self, requests: float, length: int, verified: float | None = None) -> Coefficient | None:
-        """The time of a round without prefill work, in ms; None where the observations do not tell it."""
-        tokens = requests * (length + 1) if verified is None else verified
-        work = {"c0": 1.0, "c1": requests, "c2": tokens, "c3": 0.0, "c4": float(length)}
-        if "c4" not in self._columns and self.lengths and not min(self.lengths) <= length <= max(self.lengths):
-            return None
-        row = np.array([work[name] for name in self._columns])
-        return _estimate(row, self._design, self._solution, self._covariance, self._quantile)
+    solution: list[float]
+    """In the order of NAMES; 0 for what was not in the design."""
+    covariance: list[float]
+    """The same, row by row."""
+    blind: list[float]
+    """Directions of the costs that the observations do not determine, five numbers each."""
+    quantile: float
 
 
 def fit(data: Observations) -> Fit | None:
     """The model fitted to the observations; None where there are too few.
 
     Weighted least squares with Huber weights; the covariance is robust to shocks that a cluster shares (or, with fewer
-    than eight clusters, to unequal variances). Source of the model: the definition of the round-cost model.
+    than eight clusters, to unequal variances). Draft passes have their own cost as soon as two lengths ran, for else it
+    would go to verified tokens; but only with three lengths is it tested that it grows with the passes. At one length
+    it is part of c0. Source of the model: the definition of the round-cost model.
     """
+    data = _usual(data)
     if len(data) < LEAST_OBSERVATIONS:
         return None
-    lengths = tuple(int(length) for length in np.unique(data.passes))
-    columns = ["c0", "c1", "c2"]
-    columns += ["c3"] if np.any(data.prefill > 0) else []
-    columns += ["c4"] if len(lengths) >= LENGTHS_FOR_PASSES else []
-    source = {
-        "c0": np.ones(len(data)), "c1": data.requests, "c2": data.verified, "c3": data.prefill, "c4": data.passes,
-    }  # fmt: skip
-    design = np.column_stack([source[name] for name in columns])
+    lengths = [int(length) for length in np.unique(data.passes)]
+    ones, nothing = np.ones(len(data)), np.zeros(len(data))
+    design = np.column_stack(
+        [ones, data.requests, data.verified, data.prefill, data.passes if len(lengths) > 1 else nothing]
+    )
     solution, weight, slope_weight = _robust(design, data.time_ms, data.weight)
     residual = data.time_ms - design @ solution
     covariance, quantile = _covariance(design, weight * residual, slope_weight, data.cluster)
+    blind = _blind(design if len(lengths) > 1 else design[:, :4])
+    typical = np.array([np.average(column, weights=data.weight * (column > 0) + TINY) for column in design.T])
+    time = float(np.average(data.time_ms, weights=data.weight))
 
-    def identified(row: Vector) -> Coefficient | None:
-        return _estimate(row, design, solution, covariance, quantile)
+    def identified(row: Vector, work: float) -> Coefficient | None:
+        parts = np.abs(blind * row).sum(axis=1)
+        if np.any(np.abs(blind @ row) > BLIND * np.maximum(parts, TINY)):
+            return None
+        value = float(row @ solution)
+        half = quantile * math.sqrt(max(float(row @ covariance @ row), 0.0))
+        return Coefficient(value, value - half, value + half) if half * work <= TOLD * time else None
 
-    found = {name: identified(_unit(columns, name)) if name in columns else None for name in NAMES}
+    found = {name: identified(row, typical[at]) for at, (name, row) in enumerate(zip(NAMES, np.eye(5), strict=True))}
+    if len(lengths) < LENGTHS_FOR_PASSES:
+        found["c4"] = None
+        found["c0"] = found["c0"] if len(lengths) == 1 or 0 in lengths else None
+    if found["c1"] is None or found["c2"] is None:
+        found["c1"] = found["c2"] = None
     slope = None
-    if found["c2"] is None and len(lengths) == 1:
-        slope = identified(_unit(columns, "c1") + (lengths[0] + 1) * _unit(columns, "c2"))
+    if len(lengths) == 1:
+        slope = identified(np.array([0.0, 1.0, lengths[0] + 1.0, 0.0, 0.0]), typical[1])
+    ran = [data.requests[data.passes == length] for length in lengths]
     return Fit(
         coefficients=found,
         slope=slope,
+        not_identified=_words(found, lengths, typical[3] > 0),
         lengths=lengths,
-        residual=_weighted_median(np.abs(residual) / data.time_ms, data.weight),
-        requests_range=(float(data.requests.min()), float(data.requests.max())),
-        verified_range=(float(data.verified.min()), float(data.verified.max())),
+        requests_from=[float(requests.min()) for requests in ran],
+        requests_to=[float(requests.max()) for requests in ran],
+        verified_min=float(data.verified.min()),
+        verified_max=float(data.verified.max()),
+        relative_error=_weighted_median(np.abs(residual) / data.time_ms, data.weight),
         observations=len(data),
         clusters=len(np.unique(data.cluster)),
-        _design=design,
-        _solution=solution,
-        _covariance=covariance,
-        _quantile=quantile,
-        _columns=tuple(columns),
+        solution=solution.tolist(),
+        covariance=covariance.ravel().tolist(),
+        blind=blind.ravel().tolist(),
+        quantile=quantile,
     )
+
+
+def _usual(data: Observations) -> Observations:
+    """The observations at draft lengths that are no exceptions."""
+    lengths, index = np.unique(data.passes, return_inverse=True)
+    share = np.bincount(index, data.weight, len(lengths)) / max(data.weight.sum(), TINY)
+    return data.where(share[index] >= LEAST_SHARE)
+
+
+def _words(found: dict[str, Coefficient | None], lengths: list[int], prefilled: bool) -> str | None:
+    reasons = []
+    if found["c0"] is None:
+        few = len(lengths) > 1 and len(lengths) < LENGTHS_FOR_PASSES and 0 not in lengths
+        reasons.append(
+            "c0: needs ordinary decode or three draft lengths"
+            if few
+            else "c0: the loads and lengths do not tell it apart"
+        )
+    elif lengths[0] > 0 and len(lengths) == 1:
+        reasons.append("c0 includes the draft passes")
+    if found["c1"] is None:
+        one = len(lengths) == 1
+        reasons.append(
+            f"c1 and c2: only draft length {lengths[0]} ran, so requests and verified tokens grow together"
+            if one
+            else "c1 and c2: the loads and lengths do not tell requests and verified tokens apart"
+        )
+    if found["c3"] is None:
+        reasons.append(f"c3: {'too little' if prefilled else 'no'} prefill work was seen")
+    if found["c4"] is None:
+        few = len(lengths) < LENGTHS_FOR_PASSES
+        reasons.append("c4: needs three draft lengths" if few else "c4: the loads and lengths do not tell it apart")
+    return "; ".join(reasons) or None
+
+
+def _blind(design: Vector) -> Vector:
+    """Directions in which the costs can move without any fitted time moving, one a row of five."""
+    scale = np.linalg.norm(design, axis=0)
+    scale[scale == 0] = 1.0
+    _, singular, right = np.linalg.svd(np.linalg.qr(design / scale, mode="r"))
+    directions: Vector = right[int(np.sum(singular > RANK_TOLERANCE * singular[0])) :] / scale
+    least = RANK_TOLERANCE * np.abs(directions).max(axis=1, keepdims=True)
+    told = np.where(np.abs(directions) > least, directions, 0.0)
+    return np.pad(told, ((0, 0), (0, len(NAMES) - design.shape[1])))
 
 
 def _robust(design: Vector, time: Vector, weight: Vector) -> tuple[Vector, Vector, Vector]:
@@ -189,25 +255,6 @@ def _covariance(
     return covariance / np.outer(scale, scale), float(t.ppf(0.975, freedom))
 
 
-def _estimate(row: Vector, design: Vector, solution: Vector, covariance: Vector, quantile: float) -> Coefficient | None:
-    """A linear combination of the coefficients, if the observations determine it."""
-    scale = np.linalg.norm(design, axis=0)
-    scale[scale == 0] = 1.0
-    _, singular, right = np.linalg.svd(design / scale, full_matrices=False)
-    basis = right[singular > RANK_TOLERANCE * singular[0]]
-    wanted = row / scale
-    norm = float(np.linalg.norm(wanted))
-    if norm > 0 and np.linalg.norm(wanted - basis.T @ (basis @ wanted)) > 1e-6 * norm:
-        return None
-    value = float(row @ solution)
-    half = quantile * math.sqrt(max(float(row @ covariance @ row), 0.0))
-    return Coefficient(value, value - half, value + half)
-
-
-def _unit(columns: Sequence[str], name: str) -> Vector:
-    return np.array([float(column == name) for column in columns])
-
-
 def _weighted_median(values: Vector, weight: Vector) -> float:
     order = np.argsort(values)
     cumulative = np.cumsum(weight[order])
@@ -216,7 +263,7 @@ def _weighted_median(values: Vector, weight: Vector) -> float:
 
 @dataclass(frozen=True)
 class Cliff:
-    """A step in round time where the scheduled tokens pass a captured graph size."""
+    """A step in round time where the scheduled tokens pass a captured graph size, with 95 % intervals."""
 
     size: int
     """Greatest number of scheduled tokens before the step."""
@@ -224,6 +271,9 @@ class Cliff:
     ratio: float
     """Time beyond the step over what the times before it foretell."""
     lower: float
+    upper: float
+    expected_ms: float
+    """What the times before the step foretell for the rounds beyond it."""
 
 
 CLIFF_RATIO = 1.25
@@ -253,8 +303,9 @@ def find_cliff(verified: Vector, time_ms: Vector, weight: Vector, deviation: Vec
         noise = float(np.sqrt(np.sum(np.square(share * spread[split:] / expected) / np.maximum(count[split:], 1.0))))
         scatter = time[:split] / (before @ line) - 1.0
         noise = float(np.hypot(noise, np.sqrt(np.average(np.square(scatter), weights=count[:split]))))
-        lower = ratio - 1.96 * noise
+        half = 1.96 * noise
         immediate = float(time[split] / expected[0])
-        if lower > CLIFF_RATIO and immediate > CLIFF_RATIO and (best is None or ratio > best.ratio):
-            best = Cliff(int(tokens[split - 1]), int(tokens[split]), ratio, lower)
+        if ratio - half > CLIFF_RATIO and immediate > CLIFF_RATIO and (best is None or ratio > best.ratio):
+            ends = int(tokens[split - 1]), int(tokens[split])
+            best = Cliff(*ends, ratio, ratio - half, ratio + half, float(share @ expected))
     return best

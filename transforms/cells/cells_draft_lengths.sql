@@ -27,6 +27,10 @@
 --   steps_steps         Σ steps² over those observations.
 --   steps_step_decode   Σ steps·step_decode_ns over those observations.
 --   step_decode_decode  Σ step_decode_ns² over those observations.
+--   steady_steps        Steps of those intervals in which gauge and decode time agree on the load. [steps]
+--   steady_decode_ns    Decode time of those intervals. [ns]
+--   steady_requests     Σ steps·decoding requests over those intervals. [milli-requests]
+--   steady_prefill      Σ prefill tokens·decoding requests over those intervals. [milli-requests]
 -- -----------------------------------------------------------------------------
 -- Algorithm: every observation is cut into the lengths that ran in it. A request tells them by its histograms or by its
 -- single steps, an interval where only one length can have run, an iteration by its scheduled positions.
@@ -51,7 +55,19 @@ WITH interval_parts AS (
         AND (draft_length = 0 OR itl.count = rounds) AS alone,
         itl.count AS steps,
         itl.sum AS step_decode_ns,
-        later_tokens AS step_tokens
+        later_tokens AS step_tokens,
+        -- Decode time over the length of the interval counts the requests decoding, if the engine was never idle; the
+        -- gauge says whether it was, and whether the load stayed what it was.
+        CAST(round(ratio(1000 * itl.sum, duration_ns)) AS BIGINT) AS decoding_milli,
+        coalesce(
+            alone
+            AND NOT restarted
+            AND duration_ns <= 60_000_000_000
+            AND running_milli >= 1000
+            AND abs(decoding_milli - running_milli) <= running_milli // 5,
+            false
+        ) AS steady,
+        greatest(prompt_tokens - coalesce(cached_tokens, 0), 0) AS prefill_tokens
     FROM intervals
     WHERE rounds > 0 OR draft_length = 0
 ),
@@ -184,7 +200,9 @@ keyed AS (
         alone,
         CASE WHEN alone THEN steps END AS steps,
         CASE WHEN alone THEN step_decode_ns END AS step_decode_ns,
-        CASE WHEN alone THEN step_tokens END AS step_tokens
+        CASE WHEN alone THEN step_tokens END AS step_tokens,
+        CASE WHEN steady THEN decoding_milli END AS decoding_milli,
+        prefill_tokens
     FROM (FROM interval_parts UNION ALL BY NAME FROM request_parts UNION ALL BY NAME FROM iteration_parts)
 ),
 
@@ -200,7 +218,11 @@ sums AS (
         count(*) FILTER (alone) AS n,
         sum_of_products(steps, steps) AS steps_steps,
         sum_of_products(steps, step_decode_ns) AS steps_step_decode,
-        sum_of_products(step_decode_ns, step_decode_ns) AS step_decode_decode
+        sum_of_products(step_decode_ns, step_decode_ns) AS step_decode_decode,
+        sum(steps) FILTER (decoding_milli IS NOT NULL) AS steady_steps,
+        sum(step_decode_ns) FILTER (decoding_milli IS NOT NULL) AS steady_decode_ns,
+        sum_of_products(steps, decoding_milli) AS steady_requests,
+        sum_of_products(prefill_tokens, decoding_milli) AS steady_prefill
     FROM keyed
     GROUP BY cell
 ),
@@ -252,5 +274,9 @@ SELECT
     CAST(n AS BIGINT) AS n,
     CAST(steps_steps AS HUGEINT) AS steps_steps,
     CAST(steps_step_decode AS HUGEINT) AS steps_step_decode,
-    CAST(step_decode_decode AS HUGEINT) AS step_decode_decode
+    CAST(step_decode_decode AS HUGEINT) AS step_decode_decode,
+    CAST(steady_steps AS BIGINT) AS steady_steps,
+    CAST(steady_decode_ns AS BIGINT) AS steady_decode_ns,
+    CAST(steady_requests AS HUGEINT) AS steady_requests,
+    CAST(steady_prefill AS HUGEINT) AS steady_prefill
 FROM complete

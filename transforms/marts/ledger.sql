@@ -1,5 +1,5 @@
 -- ledger: one row per deployment, date, origin, load band ('all' for the pooled row), context band.
--- Reads band_totals, deployment_days, cells_draft_lengths.
+-- Reads band_totals, deployment_days, cells_draft_lengths, round_cost, round_split.
 --   date                   UTC date of the moment the row was complete; partition column.
 --   deployment             Deployment named at ingest; partition column.
 --   origin                 snapshots, requests, log_stats or iterations; origins are never added.
@@ -48,8 +48,7 @@ WITH bands AS (
     HAVING sum(decode_tokens) > 0
 ),
 
--- Ordinary decode of deployments that serve the same target. What a start-up record does not say, served names and
--- labels may say; where nothing says that two targets are the same, they do not match.
+-- Ordinary decode of deployments that serve the same target.
 matches AS (
     SELECT
         own.date,
@@ -77,13 +76,7 @@ matches AS (
         own_day.speculative
         AND NOT plain_day.speculative
         AND own.load_band <> 'unknown'
-        AND coalesce(own_day.model = plain_day.model, own_day.served_model_name = plain_day.served_model_name)
-        AND coalesce(own_day.quantization, own_day.quantization_label)
-        = coalesce(plain_day.quantization, plain_day.quantization_label)
-        AND coalesce(own_day.quantization_label = plain_day.quantization_label, true)
-        AND coalesce(own_day.dtype = plain_day.dtype, true)
-        AND coalesce(own_day.tensor_parallel = plain_day.tensor_parallel, true)
-        AND coalesce(own_day.pipeline_parallel = plain_day.pipeline_parallel, true)
+        AND same_target(own_day, plain_day)
     GROUP BY ALL
 ),
 
@@ -111,13 +104,74 @@ zero_lengths AS (
     HAVING sum(cells.step_tokens) > 0
 ),
 
+-- What the round-cost model says of a round without a draft, relative to what it says of the rounds that ran: so that
+-- neither the clock of its origin nor a slow night matters. Only where its costs of requests and of verified tokens are
+-- told apart, where it speaks of nearly all steps, and where it knows the time to 10 %; iterations come before intervals.
+model_shares AS (
+    SELECT
+        split.date,
+        split.deployment,
+        split.origin AS model_origin,
+        split.load_band,
+        coalesce(sum(split.steps) FILTER (split.ordinary_ms IS NOT NULL), 0) >= 0.8 * sum(split.steps) AS covers,
+        ratio(
+            sum(split.steps * split.ordinary_ms), sum(split.steps * split.model_ms) FILTER (split.ordinary_ms IS NOT NULL)
+        ) AS share,
+        ratio(sum(split.steps * (split.ordinary_ms_upper - split.ordinary_ms)), sum(split.steps * split.ordinary_ms))
+            AS half_width
+    FROM round_split AS split
+    INNER JOIN round_cost AS cost
+        ON
+            split.date = cost.date
+            AND split.deployment = cost.deployment
+            AND split.origin = cost.origin
+            AND cost.engine IS NULL
+    WHERE cost.c1 IS NOT NULL AND cost.c2 IS NOT NULL
+    GROUP BY ALL
+),
+
+models AS (
+    SELECT
+        bands.date,
+        bands.deployment,
+        bands.origin,
+        bands.load_band,
+        bands.context_band,
+        bands.date AS t0_date,
+        32 AS remoteness,
+        'model' AS t0_origin,
+        cost.deployments AS t0_deployments,
+        ratio(bands.step_decode_ns, bands.steps) * model_shares.share AS t0_ns
+    FROM bands
+    INNER JOIN model_shares USING (date, deployment, load_band)
+    INNER JOIN deployment_days AS day USING (date, deployment)
+    INNER JOIN round_cost AS cost
+        ON
+            bands.date = cost.date
+            AND bands.deployment = cost.deployment
+            AND model_shares.model_origin = cost.origin
+            AND cost.engine IS NULL
+    WHERE
+        day.speculative
+        AND model_shares.covers
+        AND model_shares.half_width <= 0.1
+        AND bands.step_tokens >= 0.95 * bands.decode_tokens
+    QUALIFY
+        row_number() OVER (
+            PARTITION BY bands.date, bands.deployment, bands.origin, bands.load_band, bands.context_band
+            ORDER BY model_shares.model_origin
+        ) = 1
+),
+
 candidates AS (
     SELECT * FROM matches
     UNION ALL BY NAME
     SELECT * FROM zero_lengths
+    UNION ALL BY NAME
+    SELECT * FROM models
 ),
 
--- The least remote one: the same date, the nearest other date (the earlier of two), the deployment itself.
+-- The least remote one: the same date, the nearest other date (the earlier of two), the deployment itself, its model.
 ordinary_decode AS (
     SELECT *
     FROM candidates
@@ -259,5 +313,7 @@ SELECT
     CAST(draft_limit AS DOUBLE) AS draft_limit,
     CAST(beyond_reach AS BOOLEAN) AS beyond_reach,
     CAST(token_share AS DOUBLE) AS token_share,
-    CAST(CASE WHEN t0_origin = 'other_date' THEN 'derived' ELSE 'measured' END AS VARCHAR) AS evidence
+    CAST(
+        CASE t0_origin WHEN 'other_date' THEN 'derived' WHEN 'model' THEN 'estimated' ELSE 'measured' END AS VARCHAR
+    ) AS evidence
 FROM break_evens
