@@ -175,6 +175,15 @@ ACCEPTANCE_BY = Table(
         ),
         Column("value", "VARCHAR", "Value of that property; null where requests do not say."),
         *ACCEPTANCE_FIGURES,
+        Column("survival", "DOUBLE[]", "S_1, S_2, … over these requests; null where ΣC_i is not C.", "ratio"),
+        Column("conditional", "DOUBLE[]", "a_1, a_2, …; null where censored.", "ratio"),
+        Column("predicted_length", "DOUBLE[]", "E[L] at draft length 1, 2, …", "tokens"),
+        Column(
+            "censored",
+            "BOOLEAN",
+            "True where the rounds that drafted a position cannot be told.",
+            nullable=False,
+        ),
         Column(
             "short_outputs",
             "BOOLEAN",
@@ -184,7 +193,7 @@ ACCEPTANCE_BY = Table(
         EVIDENCE,
     ),
     key=("date", "deployment", "origin", "dimension", "value"),
-    reads=("cells_requests",),
+    reads=("cells_requests", "cells_draft_lengths"),
 )
 
 POSITIONS = Table(

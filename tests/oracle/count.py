@@ -124,6 +124,20 @@ def responses(path: Path, client_step: int | None = None) -> Requests:
     return total
 
 
+def positions(path: Path) -> dict[int, tuple[int, int]]:
+    """Rounds that drafted each position, and those of them in which it was accepted, step by step."""
+    total: dict[int, tuple[int, int]] = {}
+    for line in lines(path):
+        metrics = (json.loads(line).get("response") or {}).get("metrics") or {}
+        spec = metrics.get("speculative_decoding") or {}
+        steps = zip(spec.get("per_step_drafted") or (), spec.get("per_step_accepted") or (), strict=True)
+        for drafted, accepted in steps:
+            for position in range(1, drafted + 1):
+                rounds, hits = total.get(position, (0, 0))
+                total[position] = rounds + 1, hits + (accepted >= position)
+    return total
+
+
 @dataclass
 class Log:
     """Sums over the records of a server log."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import cache
 
@@ -132,6 +133,43 @@ def test_positions_add_up_to_the_published_counts(origin: str, captured: Capture
         f" AND origin = '{origin}' GROUP BY position ORDER BY position"
     )
     assert [row["accepted"] for row in rows] == [17_132, 13_040, 10_441] == counters(SPECULATIVE).accepted_at
+
+
+def test_requests_tell_survival_and_conditional_rates_under_a_varying_length(captured: Captured) -> None:
+    cli = captured("dynamic_sd")
+    counted = count.positions(captures.folder("dynamic_sd") / "responses.jsonl.zst")
+    assert counted == {1: (7_507, 5_700), 2: (3_495, 1_972), 3: (3_495, 1_569)}
+    found = cli.rows(
+        "SELECT position, sum(rounds) AS rounds, sum(accepted) AS accepted, bool_or(censored) AS censored"
+        " FROM positions WHERE origin = 'requests' GROUP BY position ORDER BY position"
+    )
+    assert {row["position"]: (row["rounds"], row["accepted"]) for row in found} == counted
+    assert not any(row["censored"] for row in found)
+    bands: dict[str, float] = {}
+    for row in cli.rows("SELECT * FROM positions WHERE origin = 'requests' ORDER BY load_band, position"):
+        assert row["survival"] == row["accepted"] / row["rounds"]
+        assert row["conditional"] == row["survival"] / bands.get(row["load_band"], 1.0)
+        bands[row["load_band"]] = row["survival"]
+    assert len(bands) == 5
+    (whole,) = cli.rows(
+        "SELECT survival, conditional, censored FROM acceptance_by WHERE dimension = 'draft_limit' AND value = '3'"
+    )
+    survival = [hits / rounds for rounds, hits in counted.values()]
+    assert whole["survival"] == survival
+    assert whole["conditional"] == [now / before for before, now in itertools.pairwise([1.0, *survival])]
+
+
+def test_counters_alone_leave_a_varying_length_censored(captured: Captured) -> None:
+    rows = captured("dynamic_sd").rows(
+        "SELECT load_band, position, rounds, survival, conditional, censored FROM positions"
+        " WHERE origin = 'snapshots' AND rounds > 0 ORDER BY load_band, position"
+    )
+    # One request at a time always ran at K = 3, so that D = 3 R: every other band saw lengths come and go.
+    assert {row["load_band"] for row in rows if not row["censored"]} == {"1"}
+    assert all((row["conditional"] is None) is row["censored"] for row in rows)
+    busy = [row for row in rows if row["load_band"] == "5-8"]
+    assert len({row["rounds"] for row in busy}) == 1
+    assert busy[1]["survival"] < 0.01  # not drafted, which the counters cannot tell from rejected
 
 
 @pytest.mark.parametrize("origin", ["snapshots", "requests"])

@@ -254,3 +254,19 @@ def test_each_property_of_requests_adds_up_to_the_same_totals() -> None:
         ("temperature_class", None): 2.25,
     }
     assert [row["value"] for row in rows if row["short_outputs"]] == ["1-20"]
+
+
+def test_each_property_of_requests_has_its_own_survival_under_a_varying_length() -> None:
+    of_chat = {"origin": "requests", "task": "chat", "output_band": "1-20"}
+    house = House().put("cells_requests", {"task": "chat", "rounds": 100}, {"task": "code", "rounds": 30})
+    house.put(
+        "cells_draft_lengths",
+        {**of_chat, "draft_length": 1, "rounds": 40, "accepted": 30, "accepted_at": [30]},
+        {**of_chat, "draft_length": 2, "rounds": 60, "accepted": 65, "accepted_at": [45, 20]},
+        {"origin": "requests", "task": "code", "draft_length": None, "rounds": 30, "accepted": 9, "accepted_at": [9]},
+    )
+    rows = {(row["dimension"], row["value"]): row for row in house.mart("acceptance_by")}
+    chat, code = rows["task", "chat"], rows["task", "code"]
+    assert only(chat, "survival", "conditional", "censored") == ([0.75, 20 / 60], [0.75, 20 / 60 / 0.75], False)
+    assert chat["predicted_length"] == pytest.approx([1.75, 1.75 + 20 / 60])
+    assert only(code, "survival", "conditional", "censored") == ([0.3], None, True)
