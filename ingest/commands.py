@@ -19,8 +19,8 @@ REJECTS_SHOWN = 5
 _KINDS = "\n".join(f"{'  ' + entry.name:<14}{entry.title}" for entry in FORMATS.values())
 _HELP = f"""Read scrapes, logs and client exports into the warehouse.
 
-PATH is a file, a folder, a glob, - for standard input, or the URL of a Prometheus server. Plain, gzip and zstd are
-told apart by content, and so is the kind of input:
+PATH is a file, a folder, a glob, - for standard input, the URL of objects in a store (s3://, gs://, az://), or of a
+Prometheus server. Plain, gzip and zstd are told apart by content, and so is the kind of input:
 
 \b
 {_KINDS}

@@ -26,7 +26,9 @@ from specledger.ingest.streams import InputStream
 from tests.captures import DATA
 from tests.ingest.client_writer import WRITERS
 from tests.ingest.contents import rows
+from tests.ingest.exposition_writer import answers, draw
 from tests.ingest.fake_sink import NOON, FakeSink
+from tests.ingest.log_writer import write, write_old
 from tests.scale import scaled, tried
 
 INPUTS = 250
@@ -35,8 +37,10 @@ SECONDS = 300
 """So many inputs take some seconds; after this one of them hangs."""
 MORE_MEMORY = 512 << 20
 """Bytes by which the peak of the process may rise in one test."""
-MAY_BE_EMPTY = ("server_log", "responses", "otlp", "unknown")
-"""Formats that pass over what is none of their records: lines of other programs, other endpoints, other spans."""
+MAY_BE_EMPTY = ("server_log", "responses", "otlp", "prometheus", "unknown")
+"""Formats that pass over what is none of their records: lines of other programs, other endpoints, other spans; what
+several answers of a Prometheus server say of one scrape is one record.
+"""
 HEADS = (
     b"# HELP vllm:x y\n",
     b"# scraped_at 1789372800\n",
@@ -59,8 +63,7 @@ def fuzzed(random: Random) -> bytes:
     if kind < 0.1:
         content = bytearray(random.randbytes(int(4_000 ** random.random())))
     elif kind < 0.2:
-        _, write = WRITERS[random.choice(list(WRITERS))]
-        content = bytearray(write(random).content)
+        content = bytearray(written(random))
     else:
         content = bytearray(piece(random))
     for _ in range(random.choice([0, 1, 1, 2, 5, 20])):
@@ -75,6 +78,17 @@ def fuzzed(random: Random) -> bytes:
     if packed < 0.1 and random.random() < 0.5:
         mutate(random, content)
     return bytes(content)
+
+
+def written(random: Random) -> bytes:
+    """What one of the writers of these tests makes of random facts."""
+    which = random.choice([*WRITERS, "answers", "answers", "log", "old log"])
+    if which == "answers":
+        told = {1_789_372_800 + 15.0 * number: draw(random) for number in range(random.randint(1, 3))}
+        return "\n".join(answers(told, random, {"instance": random.choice("ab")})).encode()
+    if which.endswith("log"):
+        return (write_old(random) if which == "old log" else write(random)).content
+    return WRITERS[which][1](random).content
 
 
 def piece(random: Random) -> bytes:
