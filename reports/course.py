@@ -97,8 +97,9 @@ def _range(nights: Sequence[Night]) -> tuple[float, float]:
     low, high = min(values), max(values)
     reach = OUTLYING * max(high - low, LEAST_RANGE * high / OUTLYING)
     ends = [end for night in nights if night.interval for end in night.interval]
-    low, high = min([low, *(end for end in ends if end >= low - reach)]), max(
-        [high, *(end for end in ends if end <= high + reach)]
+    low, high = (
+        min([low, *(end for end in ends if end >= low - reach)]),
+        max([high, *(end for end in ends if end <= high + reach)]),
     )
     missing = max(0.0, LEAST_RANGE * high - (high - low)) / 2
     return low - missing, high + missing if high + missing > low - missing else low + 1.0

@@ -41,6 +41,8 @@ LABELS = {
     "identities": "Identities",
     "paired_outputs": "Paired outputs",
     "sampling": "Sampling parameters",
+    "comparability": "Comparability",
+    "quality": "Quality figures",
     "speedup": "Speedup",
     "t0_ms": "T0",
     "break_even_length": "Break-even length",
@@ -75,7 +77,12 @@ def measure_label(name: str) -> str:
 def in_sentence(name: str) -> str:
     """The label of a measure inside a sentence: small, unless it is an abbreviation or a name of its own."""
     label = measure_label(name)
-    return label if label == name or label[1:2].isupper() else label[:1].lower() + label[1:]
+    return label if label == name else in_text(label)
+
+
+def in_text(label: str) -> str:
+    """A label as it stands inside a sentence: small, unless it is an abbreviation."""
+    return label if label[1:2].isupper() else label[:1].lower() + label[1:]
 
 
 def verdict_label(verdict: str) -> str:
@@ -133,6 +140,7 @@ def percent(share: float | None, *, signed: bool = False, brief: bool = False) -
         return UNKNOWN
     value = 100 * share
     text = f"{value:{'+' if signed else ''}.{2 if 0 < abs(value) < 1 else 1}f}"
+    text = text if float(text) else text.lstrip("+-")
     if brief:
         text = text.rstrip("0").rstrip(".")
     return f"{_minus(text)} %"

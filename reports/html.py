@@ -15,9 +15,12 @@ from .charts import CHARTS, Chart, Rows
 from .glossary import glossary
 from .groups import needs_a_look, remedies, results
 from .model import GATE_NAMES, GateResult, Report
+from .terms import switched
 
 MOST_CARDS = 12
 """Measures that get a card of their own at the top; the table has them all."""
+FEW = 12
+"""So many results or fewer are all shown; of more, those that need no look are folded away."""
 GATE_TITLES = {
     "correctness": "Correctness",
     "quality": "Quality",
@@ -32,6 +35,7 @@ SECTIONS = (
     ("acceptance", "Acceptance"),
     ("time", "Time"),
     ("load", "Load"),
+    ("nights", "Nights"),
     ("gates", "Gates"),
     ("data", "Data"),
     ("terms", "Terms"),
@@ -53,6 +57,18 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Folded:
+    """A table that can be folded away behind one line."""
+
+    name: str
+    title: str
+    holds: str
+    """What is in it, in a few words."""
+    table: tables.Table
+    open: bool
+
+
+@dataclass(frozen=True)
 class GateCard:
     """One of the four gates at the top of the page."""
 
@@ -71,9 +87,16 @@ def render(report: Report) -> str:
         "report.html.j2",
         bundle=pictures.vega_bundle() if drawn else None,
         report=report,
-        sections=[section for section in SECTIONS if section[0] != "grid" or report.grid],
+        sections=[
+            (name, title)
+            for name, title in SECTIONS
+            if (name != "grid" or report.grid) and (name != "nights" or report.history)
+        ],
+        nights=[name for name, shown in figures.items() if name.startswith("nights_") and shown.spec],
+        weighed_apart=wording.weighed_apart(report),
         headline=wording.headline(report),
         findings=wording.findings(report),
+        next_step=wording.next_step(report),
         benefit=wording.benefit(report),
         grid=wording.grid(report),
         gate_cards=[gate_card(name, report.gates) for name in GATE_NAMES],
@@ -83,13 +106,13 @@ def render(report: Report) -> str:
         more_attention=max(0, len(attention) - MOST_CARDS),
         figures=figures,
         glossary=glossary(),
+        gates=folded_gates(report.gates),
+        identities=folded_identities(report),
         tables={
-            "gates": tables.gate_table(report.gates),
             "effects": tables.effect_table(report.effects),
-            "splits": tables.split_table(report.split),
+            "splits": tables.split_table(report.split, switch=switched(report) is not None),
             "differences": tables.difference_table(report.changes),
             "origins": tables.origin_table(report),
-            "reconciliation": tables.reconciliation_table(report.reconciliation),
             "facts": tables.fact_table(report),
         },
     )
@@ -141,6 +164,31 @@ def basis(rows: Rows) -> str:
             told.append(", ".join(f"{side} {form.plural(n, field[:-1])}" for side, n in totals.items()))
             break
     return f"{': '.join(told)}." if told else ""
+
+
+def folded_gates(gates: Sequence[GateResult]) -> list[Folded]:
+    """All gates, one table a verdict; open are those that need a look, and all of them where there are few."""
+    folded = []
+    for verdict in form.verdict_counts(gates):
+        mine = [gate for gate in gates if gate.verdict == verdict]
+        title = f"{form.verdict_label(verdict).capitalize()}: {form.plural(len(mine), 'result')}"
+        names = form.listed(list(dict.fromkeys(form.measure_label(gate.measure) for gate in mine)), most=8)
+        shown = len(gates) <= FEW or any(needs_a_look(gate) for gate in mine)
+        folded.append(Folded(f"gates-{verdict}", title, names, tables.gate_table(mine, title), shown))
+    return folded
+
+
+def folded_identities(report: Report) -> list[Folded]:
+    """The identities that were checked: those that do not hold open, the others folded away."""
+    kinds = (("fail", "that do not hold"), ("no_data", "that could not be checked"), ("ok", "that hold"))
+    folded = []
+    for verdict, words in kinds:
+        rows = [row for row in report.reconciliation if row.verdict == verdict]
+        title = f"Identities {words}: {len(rows)}"
+        checks = form.listed(list(dict.fromkeys(row.check_name.replace("_", " ") for row in rows)))
+        table = tables.reconciliation_table(rows, title)
+        folded.append(Folded(f"identities-{verdict}", title, checks, table, open=verdict == "fail"))
+    return [found for found in folded if found.table]
 
 
 def embedded_json(value: Any) -> Markup:

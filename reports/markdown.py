@@ -11,6 +11,7 @@ from .format import dates, figure, verdict_counts, verdict_label
 from .groups import remedies
 from .model import GATE_NAMES, Report, Side, Verdict
 from .plain import one_line
+from .terms import switched
 
 MOST_BYTES = 60_000
 """GitHub refuses comments above 65,536 characters; the rest is for whoever puts something around the report."""
@@ -27,7 +28,6 @@ SIGNS: dict[Verdict, str] = {
     "pass": "✅",
 }
 """A sign beside each verdict; the word stands next to it."""
-GATE_COLUMNS = ("Verdict", "Measure", "Where", "Baseline", "Candidate", "Change", "95 % interval", "Allowed", "Why")
 NO_WIDTH = "\N{ZERO WIDTH SPACE}"
 _MARKUP = re.compile(r"([\\`*_\[\]!|~$])")
 _BLOCK = re.compile(r"^([-+=#]|\d+(?=[.)](\s|$)))")
@@ -46,7 +46,7 @@ def render(report: Report) -> str:
         _summary(report),
         _boundary(report),
         _gates(report, ("inconclusive", "not_comparable"), "Undecided", open_=False),
-        _folded(tables.split_table(report.split)),
+        _folded(tables.split_table(report.split, switch=switched(report) is not None)),
         _folded(tables.effect_table(report.effects)),
         _folded(tables.difference_table(report.changes)),
         _folded(tables.reconciliation_table([row for row in report.reconciliation if row.verdict != "ok"])),
@@ -88,6 +88,8 @@ def _head(report: Report) -> str:
         paragraph(wording.headline(report)),
     ]
     lines += ["", *(f"- {paragraph(sentence)}" for sentence in wording.findings(report))]
+    step = wording.next_step(report)
+    lines += ["", f"**Try:** {escape(step)}"] if step else []
     return "\n".join(lines).rstrip()
 
 
@@ -114,17 +116,11 @@ def _gates(report: Report, verdicts: Sequence[Verdict], title: str, *, open_: bo
     chosen = [gate for gate in report.gates if gate.verdict in verdicts]
     if not chosen:
         return ""
-    table = tables.gate_table(chosen)
-    kept = [position for position, column in enumerate(table.columns) if column.heading in GATE_COLUMNS]
-    narrow = tables.Table(
-        title,
-        tuple(table.columns[position] for position in kept),
-        tuple(tuple(row[position] for position in kept) for row in table.rows[:MOST_GATES]),
-    )
+    table = tables.gate_table(chosen, title)
     more = f"\n\n{len(chosen) - MOST_GATES} more are in the report." if len(chosen) > MOST_GATES else ""
     if open_:
-        return f"### {title}\n\n{_table(narrow)}{more}"
-    return _details(f"{title} ({len(chosen)})", _table(narrow) + more)
+        return f"### {title}\n\n{_table(table)}{more}"
+    return _details(f"{title} ({len(chosen)})", _table(table) + more)
 
 
 def _advice(report: Report) -> str:

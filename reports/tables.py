@@ -4,24 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from .charts.chart import Chart, Rows, Shown
 from .format import (
+    UNKNOWN,
     band_label,
     change,
     figure,
     hundredths,
     interval,
+    listed,
     measure_label,
     number,
     percent,
     place,
+    plural,
     tolerance,
     verdict_label,
 )
 from .groups import URGENCY, by_urgency
 from .model import Change, DeploymentFacts, Effect, Evidence, GateResult, ReconciliationRow, Report, SplitRow
+from .terms import terms
+
+LONG = 48
+"""A cell of more characters is a sentence, and may break."""
+WIDE = 7
+"""Columns that a screen of medium width holds."""
+MOST_STACKED = 200
+"""Rows that are bearable as blocks."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +67,16 @@ class Table:
     def __bool__(self) -> bool:
         return bool(self.rows)
 
+    @property
+    def stacks(self) -> bool:
+        """Whether a narrow screen shows its rows as blocks: it holds sentences, or is too wide for it."""
+        if len(self.rows) > MOST_STACKED:
+            return False
+        return len(self.columns) > WIDE or any(len(cell.text) > LONG for row in self.rows for cell in row)
 
-def gate_table(gates: Sequence[GateResult]) -> Table:
-    """Every gate with its figures, its reason, and what it was computed from."""
+
+def gate_table(gates: Sequence[GateResult], caption: str = "All results") -> Table:
+    """Gates with their figures and reasons; below each reason what it was computed from."""
     columns = (
         Column("Verdict"),
         Column("Measure"),
@@ -67,15 +87,8 @@ def gate_table(gates: Sequence[GateResult]) -> Table:
         Column("95 % interval", numeric=True),
         Column("Allowed", numeric=True),
         Column("Why"),
-        Column("Detectable", numeric=True),
-        Column("n baseline", numeric=True),
-        Column("n candidate", numeric=True),
-        Column("Unit"),
-        Column("Origin"),
-        Column("Gate"),
-        Column("Evidence"),
     )
-    return Table("All results", columns, tuple(_gate_row(gate) for gate in by_urgency(gates)))
+    return Table(caption, columns, tuple(_gate_row(gate) for gate in by_urgency(gates)))
 
 
 def chart_table(chart: Chart, rows: Rows) -> Table:
@@ -99,35 +112,32 @@ def effect_table(effects: Sequence[Effect]) -> Table:
     )
 
 
-def split_table(split: Sequence[SplitRow]) -> Table:
-    """The change of ln TPOT by load band, taken apart."""
-    terms = ("round_time", "acceptance", "coverage", "truncation", "mix")
-    names = ("Round time", "Acceptance", "Coverage", "Truncation", "Mix")
+def split_table(split: Sequence[SplitRow], *, switch: bool) -> Table:
+    """The change of ln TPOT by load band, taken apart; ``switch`` where speculation was switched on or off."""
+    names = [term.label for term in terms(split[0], switch=switch)] if split else []
     return _table(
-        "Change of ln TPOT × 100, by load",
+        "Change of TPOT by load, taken apart (Δ ln × 100: the terms of a line add up)",
         split,
         ("Where", lambda row: Cell(place(row.stratum))),
         ("All terms", lambda row: Cell(hundredths(row.d_ln_tpot), row.d_ln_tpot)),
-        *((name, _term(term)) for name, term in zip(names, terms, strict=True)),
-        ("Decode time", lambda row: Cell(percent(row.decode_share), row.decode_share)),
+        *((name, _term(position, switch=switch)) for position, name in enumerate(names)),
+        ("Share of decode time", lambda row: Cell(percent(row.decode_share), row.decode_share)),
         ("Origin", lambda row: Cell(row.origin)),
     )
 
 
-def reconciliation_table(rows: Sequence[ReconciliationRow]) -> Table:
-    """The identities that were checked, the broken ones first."""
+def reconciliation_table(rows: Sequence[ReconciliationRow], caption: str = "Identities") -> Table:
+    """Identities that were checked, the broken ones first."""
     order = {"fail": 0, "no_data": 1, "ok": 2}
     return _table(
-        "Identities",
+        caption,
         sorted(rows, key=lambda row: order.get(row.verdict, 0)),
         (
             "Verdict",
             lambda row: Cell({"ok": "holds"}.get(row.verdict, verdict_label(row.verdict)), verdict=row.verdict),
         ),
         ("Check", lambda row: Cell(row.check_name.replace("_", " "))),
-        ("Side", lambda row: Cell(row.side)),
-        ("Deployment", lambda row: Cell(row.deployment)),
-        ("Instance", lambda row: Cell(_where(row))),
+        ("Of", lambda row: Cell(_where(row))),
         ("Date", lambda row: Cell(row.date)),
         ("Origin", lambda row: Cell(row.origin)),
         ("Expected", lambda row: Cell(number(row.expected), row.expected)),
@@ -166,26 +176,34 @@ def difference_table(changes: Sequence[Change]) -> Table:
 
 
 def fact_table(report: Report) -> Table:
-    """What the deployments said of themselves; only facts that one of them gave."""
-    facts = [(side.name, fact) for side in (report.baseline, report.candidate) for fact in side.facts]
+    """What the deployments of each side said of themselves; only facts that one of them gave."""
+    facts = [fact for side in (report.baseline, report.candidate) for fact in side.facts]
     names = [
         name
         for name in DeploymentFacts.__dataclass_fields__
-        if name not in {"deployment", "labels"} and any(getattr(fact, name) is not None for _, fact in facts)
+        if name not in {"deployment", "labels"} and any(getattr(fact, name) is not None for fact in facts)
+    ]
+    labels = sorted({key for fact in facts for key in fact.labels})
+    asked: list[tuple[str, Callable[[DeploymentFacts], Any]]] = [
+        *((name.replace("_", " "), attrgetter(name)) for name in names),
+        *((f"label {key}", partial(_label, key=key)) for key in labels),
     ]
     return _table(
         "What the deployments said of themselves",
-        facts,
-        ("Side", lambda row: Cell(row[0])),
-        ("Deployment", lambda row: Cell(row[1].deployment)),
-        *((name.replace("_", " "), _fact(name)) for name in names),
-        ("Labels", lambda row: Cell(", ".join(f"{key}={value}" for key, value in row[1].labels.items()))),
+        asked,
+        ("Fact", lambda row: Cell(row[0])),
+        ("Baseline", lambda row: Cell(_said(report.baseline.facts, row[1]))),
+        ("Candidate", lambda row: Cell(_said(report.candidate.facts, row[1]))),
     )
 
 
 def evidence(gate: GateResult) -> tuple[tuple[str, str], ...]:
     """What a gate was computed from, as names and figures; nothing for gates without."""
     told = [
+        ("Baseline", plural(gate.n_baseline, gate.unit or "unit") if gate.n_baseline else ""),
+        ("Candidate", plural(gate.n_candidate, gate.unit or "unit") if gate.n_candidate else ""),
+        ("Origin", gate.origin or ""),
+        ("Smallest change that would show", _detectable(gate)),
         ("Method", gate.method or ""),
         (
             "Night-to-night variation",
@@ -216,13 +234,6 @@ def _side_evidence(side: str, found: Evidence | None) -> list[tuple[str, str]]:
 
 def _gate_row(gate: GateResult) -> tuple[Cell, ...]:
     required = ", required" if gate.required and gate.verdict not in {"pass", "fail"} else ""
-    detectable = (
-        ""
-        if gate.detectable is None
-        else percent(gate.detectable)
-        if gate.kind == "relative"
-        else number(gate.detectable)
-    )
     return (
         Cell(verdict_label(gate.verdict) + required, float(URGENCY.index(gate.verdict)), gate.verdict),
         Cell(measure_label(gate.measure)),
@@ -232,15 +243,14 @@ def _gate_row(gate: GateResult) -> tuple[Cell, ...]:
         Cell(change(gate), gate.change),
         Cell(interval(gate), gate.interval[0] if gate.interval else None),
         Cell(tolerance(gate), gate.tolerance),
-        Cell(gate.reason),
-        Cell(detectable, gate.detectable),
-        Cell(number(gate.n_baseline), gate.n_baseline),
-        Cell(number(gate.n_candidate), gate.n_candidate),
-        Cell(gate.unit or ""),
-        Cell(gate.origin or ""),
-        Cell(gate.gate),
-        Cell("", more=evidence(gate)),
+        Cell(gate.reason, more=evidence(gate)),
     )
+
+
+def _detectable(gate: GateResult) -> str:
+    if gate.detectable is None:
+        return ""
+    return percent(gate.detectable) if gate.kind == "relative" else number(gate.detectable)
 
 
 def _table(caption: str, rows: Iterable[Any], *columns: tuple[str, Callable[[Any], Cell]]) -> Table:
@@ -270,16 +280,28 @@ def _shown(shown: Shown, row: Any) -> Cell:
     return Cell(number(value), value)
 
 
-def _term(name: str) -> Callable[[SplitRow], Cell]:
-    return lambda row: Cell(hundredths(getattr(row, name)), getattr(row, name))
-
-
-def _fact(name: str) -> Callable[[Any], Cell]:
-    def cell(row: Any) -> Cell:
-        value = getattr(row[1], name)
-        return Cell("–") if value is None else Cell(number(value), value) if isinstance(value, int) else Cell(value)
+def _term(position: int, *, switch: bool) -> Callable[[SplitRow], Cell]:
+    def cell(row: SplitRow) -> Cell:
+        value = terms(row, switch=switch)[position].value
+        return Cell(hundredths(value), value)
 
     return cell
+
+
+def _label(fact: DeploymentFacts, key: str) -> str | None:
+    return fact.labels.get(key)
+
+
+def _said(facts: Sequence[DeploymentFacts], asked: Callable[[DeploymentFacts], Any]) -> str:
+    """What the deployments of a side said; where they differ, which of them said it."""
+    said: dict[str, list[str]] = {}
+    for fact in facts:
+        value = asked(fact)
+        text = UNKNOWN if value is None else number(value) if isinstance(value, int) else str(value)
+        said.setdefault(text, []).append(fact.deployment)
+    if len(said) <= 1:
+        return next(iter(said), UNKNOWN)
+    return "; ".join(f"{text} ({listed(names, most=3)})" for text, names in said.items())
 
 
 def _signed(share: float) -> Cell:
@@ -287,5 +309,6 @@ def _signed(share: float) -> Cell:
 
 
 def _where(row: ReconciliationRow) -> str:
-    engine = "" if row.engine is None else f" engine {row.engine}"
-    return f"{row.instance or 'all'}{engine}"
+    instance = row.instance if row.instance not in {None, row.deployment} else None
+    engine = None if row.engine is None else f"engine {row.engine}"
+    return ", ".join(part for part in (f"{row.side} {row.deployment}", instance, engine) if part)

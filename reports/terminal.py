@@ -82,7 +82,12 @@ def _head(report: Report, painted: _Paint) -> list[str]:
     word = verdict_label(report.verdict).upper()
     lines = _wrapped([wording.headline(report).removeprefix("Failed: ")], f"{word}  ", "  ")
     lines[0] = painted.verdict(report.verdict, word) + lines[0].removeprefix(word)
-    return [*lines, *_wrapped(wording.findings(report), "- ", "  ")]
+    step = wording.next_step(report)
+    return [
+        *lines,
+        *_wrapped(wording.findings(report), "- ", "  "),
+        *_wrapped([step] if step else [], "Try: ", "  "),
+    ]
 
 
 def _sides(report: Report) -> list[str]:

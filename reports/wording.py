@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Literal
 
 from .format import (
     change,
     figure,
-    hundredths,
     in_sentence,
+    in_text,
     interval,
     listed,
-    measure_label,
     number,
     percent,
     plural,
@@ -24,19 +24,19 @@ from .format import (
     verdict_counts,
     verdict_label,
 )
-from .model import BandFigures, Effect, GateResult, Report, Verdict
+from .groups import remedies
+from .model import BandFigures, Effect, GateResult, Report, SplitRow, Verdict
+from .terms import effect, switched, terms
 
 MOST_MEASURES = 3
 """Measures that the headline names; the others are counted."""
 NOTABLE = 0.02
 """A relative change below this is not worth a sentence."""
-TERMS = {
-    "round_time": "round time",
-    "acceptance": "acceptance",
-    "coverage": "coverage",
-    "truncation": "truncation",
-    "mix": "traffic mix",
-}
+TOLD_OF_TRAFFIC = ("acceptance_length", "tpot_ms")
+"""Measures that a change of traffic is told by; others only where it moved neither of these."""
+MOST_SHIFTED = 2
+LEAST_TERM = 0.0005
+"""A term of Δ ln TPOT below this is nothing, to the digits that are told."""
 
 
 def headline(report: Report) -> str:
@@ -54,28 +54,82 @@ def headline(report: Report) -> str:
 
 
 def findings(report: Report) -> tuple[str, ...]:
-    """Further sentences, each on its own: benefit, mix, split, grid; those without data are left out."""
-    sentences = (benefit(report), mix(report), split(report), grid(report))
+    """Further sentences, each on its own: switch, benefit, mix, split, grid; those without data are left out."""
+    sentences = (switch(report), benefit(report), mix(report), split(report), grid(report))
     return tuple(sentence for sentence in sentences if sentence)
 
 
 def mix(report: Report) -> str | None:
-    """What a change of traffic did, for the measure it moved most; None where it moved none notably."""
-    moved = [effect for effect in report.effects if abs(effect.mix) >= NOTABLE and abs(effect.mix) > abs(effect.within)]
-    if not moved:
+    """What a change of traffic did to the measures that it moved most; None where it moved none notably."""
+    shifted = _shifted(report)
+    if not shifted or report.verdict == "pass":
+        return None  # a report without failures says it in its first sentence
+    return f"The traffic changed: {_traffic(shifted)}."
+
+
+def switch(report: Report) -> str | None:
+    """What it did to a step that speculation was switched on or off; None where it was not."""
+    way, overall = switched(report), _overall(report)
+    if way is None:
         return None
-    effect = max(moved, key=lambda effect: abs(effect.mix))
-    return f"{measure_label(effect.measure)} moved by {percent(effect.total, signed=True)} in all: {_parts(effect)}."
+    opening = f"Speculation is {way} in the candidate and {'off' if way == 'on' else 'on'} in the baseline"
+    if overall is None:
+        return f"{opening}."
+    found = {term.name: term.value for term in terms(overall, switch=True)}
+    return (
+        f"{opening}: over all loads a step takes {effect(found['round_time'], factors=True)} as long and returns "
+        f"{effect(-found['length'], factors=True)} as many tokens."
+    )
 
 
 def split(report: Report) -> str | None:
-    """The change of TPOT and its terms, the largest first; None where it hardly changed."""
-    overall = next((row for row in report.split if row.stratum is None), None)
-    if overall is None or abs(overall.d_ln_tpot) < NOTABLE:
+    """The change of TPOT and its terms, the largest first; None where it hardly changed, or a switch tells it."""
+    overall = _overall(report)
+    if overall is None or abs(overall.d_ln_tpot) < NOTABLE or switched(report) is not None:
         return None
-    terms = sorted(((getattr(overall, name), words) for name, words in TERMS.items()), key=lambda term: -abs(term[0]))
-    told = [f"{words} {hundredths(value)}" for value, words in terms if abs(value) >= 0.0005]
-    return f"The whole change of ln TPOT × 100 is {hundredths(overall.d_ln_tpot)}: {listed(told)}."
+    if overall.largest == "mix" and _shifted(report):
+        return None  # told as a change of traffic
+    found = sorted(terms(overall, switch=False), key=lambda term: -abs(term.value))
+    told = [
+        f"{in_text(term.label)} {effect(term.value, factors=False)}" for term in found if abs(term.value) >= LEAST_TERM
+    ]
+    return f"TPOT {effect(overall.d_ln_tpot, factors=False)} in all traffic, as the product of {listed(told)}."
+
+
+def weighed_apart(report: Report) -> str | None:
+    """Why split and effects name another share of the mix, where they do."""
+    overall, effects = _overall(report), {effect.measure: effect for effect in report.effects}
+    if overall is None or "tpot_ms" not in effects or abs(overall.mix - effects["tpot_ms"].mix) < NOTABLE:
+        return None
+    return (
+        "The first table weighs loads by their decode time on both sides, the second by the baseline's tokens: where "
+        "speed and mix changed at once, they give the mix another share of the same whole change. Gates judge what "
+        "happened within like traffic."
+    )
+
+
+def next_step(report: Report) -> str | None:
+    """What to do now: the first advice, else what the verdict itself asks for; None where nothing is to be done."""
+    advised = next(iter(remedies(report.advice)), None)
+    if advised is not None and report.verdict in {"fail", "warn", "inconclusive"}:
+        return advised.advice.action
+    costs = [band.load_band for band in _bands(report, "costs")]
+    draft_less = (
+        f"Draft less, or not at all, at load {listed(costs)}, where speculation costs; `specledger recommend` names a "
+        "length for every load."
+    )
+    unexplained = "No cause of this stands out in the data: compare the loads and measures below."
+    if costs and report.verdict in {"fail", "warn"}:
+        return f"{unexplained} {draft_less}"
+    if costs and report.verdict in {"pass", "inconclusive", "acknowledged"}:
+        return draft_less
+    return {
+        "fail": unexplained,
+        "warn": unexplained,
+        "inconclusive": _more_data(report),
+        "not_comparable": "Choose nights with the same kind of traffic, at the same loads.",
+        "no_data": "Check the two predicates, and with `specledger check` whether these nights were ingested.",
+    }.get(report.verdict)
 
 
 def benefit(report: Report) -> str | None:
@@ -87,8 +141,7 @@ def benefit(report: Report) -> str | None:
     single = [band for band in bands if band.load_band != "all"]
     if not single:
         return None
-    pays = [band for band in single if band.speedup_interval and band.speedup_interval[0] > 1]
-    costs = [band for band in single if band.speedup_interval and band.speedup_interval[1] < 1]
+    pays, costs = _bands(report, "pays"), _bands(report, "costs")
     rest = [band for band in single if band.speedup_interval and band not in pays and band not in costs]
     bare = [band for band in single if not band.speedup_interval]
     parts = [f"pays at {_speedups(pays)}"] if pays else []
@@ -128,6 +181,33 @@ def speculating_side(report: Report) -> str | None:
     return next((side for side in ("candidate", "baseline") if side in with_rounds), None)
 
 
+def _bands(report: Report, kind: Literal["pays", "costs"]) -> list[BandFigures]:
+    """Load bands where speculation surely pays or costs, on the side that is looked at."""
+    side = speculating_side(report)
+    return [
+        band
+        for band in report.bands
+        if band.side == side
+        and band.load_band != "all"
+        and band.speedup_interval is not None
+        and (band.speedup_interval[0] > 1 if kind == "pays" else band.speedup_interval[1] < 1)
+    ]
+
+
+def _overall(report: Report) -> SplitRow | None:
+    return next((row for row in report.split if row.stratum is None), None)
+
+
+def _more_data(report: Report) -> str:
+    """What would decide: the largest changes that this much data could have shown."""
+    open_ = [gate for gate in report.gates if gate.verdict == "inconclusive" and gate.stratum is None]
+    known = [gate for gate in open_ if gate.detectable is not None and gate.kind == "relative"]
+    if not known:
+        return "Judge again with more nights: there is too little data for intervals."
+    told = [f"{in_sentence(gate.measure)} {percent(gate.detectable)}" for gate in known[:MOST_MEASURES]]
+    return f"Judge again with more nights: this much data would only have shown changes from {listed(told)} on."
+
+
 def _measures(report: Report, verdict: Verdict) -> str:
     judged = sorted(
         (gate for gate in report.gates if gate.verdict == verdict),
@@ -154,9 +234,16 @@ def _group(gates: Sequence[GateResult]) -> str:
     bands = [gate for gate in gates if gate.stratum is not None]
     if overall is not None:
         also = f", also at load {listed([gate.stratum.load_band for gate in bands if gate.stratum])}" if bands else ""
-        return f"{label} {change(overall)}{allowed}{also}"
+        return f"{label} {moved(overall)}{allowed}{also}"
     places = [f"{gate.stratum.load_band} ({change(gate)})" for gate in bands if gate.stratum]
     return f"{label} at load {listed(places)}{allowed}"
+
+
+def moved(gate: GateResult) -> str:
+    """The change of a gate as a verb and its size."""
+    if not gate.change:
+        return "did not change"
+    return f"{'rose' if gate.change > 0 else 'fell'} by {change(gate).lstrip('+−')}"
 
 
 def _inconclusive(report: Report) -> str:
@@ -174,20 +261,26 @@ def _passed(report: Report) -> str:
         (gate for gate in report.gates if gate.measure == "tpot_ms" and gate.stratum is None and gate.interval), None
     )
     figures = f"; TPOT {change(main)} ({interval(main)})" if main is not None else ""
-    shifted = [
-        effect for effect in report.effects if abs(effect.mix) >= NOTABLE and abs(effect.mix) > abs(effect.within)
-    ]
+    shifted = _shifted(report)
     if shifted:
-        effect = max(shifted, key=lambda effect: abs(effect.mix))
-        figures = f"; {in_sentence(effect.measure)} {percent(effect.total, signed=True)} in all, {_parts(effect)}"
+        figures = f"; the traffic changed: {_traffic(shifted)}"
     return f"No gate failed: {passed} of {plural(len(report.gates), 'gate')} passed{rest}{figures}."
 
 
-def _parts(effect: Effect) -> str:
-    return (
-        f"{percent(effect.mix, signed=True)} from another traffic mix and "
+def _shifted(report: Report) -> list[Effect]:
+    """Measures that another mix of traffic moved notably and more than anything within like traffic did."""
+    found = [effect for effect in report.effects if abs(effect.mix) >= NOTABLE and abs(effect.mix) > abs(effect.within)]
+    named = [effect for effect in found if effect.measure in TOLD_OF_TRAFFIC] or found
+    return sorted(named, key=lambda effect: -abs(effect.mix))[:MOST_SHIFTED]
+
+
+def _traffic(shifted: Sequence[Effect]) -> str:
+    told = [
+        f"{in_sentence(effect.measure)} {percent(effect.total, signed=True)} in all, of which "
         f"{percent(effect.within, signed=True)} within like traffic"
-    )
+        for effect in shifted
+    ]
+    return "; ".join(told)
 
 
 def _names(report: Report, verdict: Verdict) -> str:

@@ -1,4 +1,4 @@
-"""Latency by load band: p50, p95 and p99, each with the edges of the bucket that holds it."""
+"""Latency by load band: p50, p95 and p99, each with the edges of the bucket that holds it, and the longest pause."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .chart import Rows, label
 from .palette import TIME
 from .parts import ROWS, Side, bands, beside, finish, interval, tips
 
-SHARES = ("p50", "p95", "p99")
+LONGEST = "longest"
+SHAPES = {"p50": "circle", "p95": "square", "p99": "triangle-up", LONGEST: "cross"}
 
 
 def quantile_rows(measure: str) -> Callable[[Report], Rows]:
@@ -22,6 +23,7 @@ def quantile_rows(measure: str) -> Callable[[Report], Rows]:
         order = {band: position for position, band in enumerate(report.load_bands)}
         found = [row for row in report.quantiles if row.measure == measure and row.load_band != "all"]
         found.sort(key=lambda row: (order.get(row.load_band, len(order)), row.side, row.share))
+        longest = _longest(report) if measure == "itl_ms" else []
         return [
             {
                 "side": row.side,
@@ -33,14 +35,34 @@ def quantile_rows(measure: str) -> Callable[[Report], Rows]:
                 "upper": row.upper,
             }
             for row in found
-        ]
+        ] + longest
 
     return rows
+
+
+def _longest(report: Report) -> list[dict[str, Any]]:
+    """The longest pause at each load, as its gate has it."""
+    return [
+        {
+            "side": side,
+            "load_band": label(gate.stratum.load_band),
+            "origin": gate.origin,
+            "share": LONGEST,
+            "value": value,
+            "lower": value,
+            "upper": value,
+        }
+        for gate in report.gates
+        if gate.measure == "longest_pause_ms" and gate.stratum is not None
+        for side, value in (("baseline", gate.baseline), ("candidate", gate.candidate))
+        if value is not None
+    ]
 
 
 def quantiles(rows: Rows) -> alt.LayerChart:
     """p50, p95 and p99 by load band on a logarithmic axis; the line through each point spans its bucket."""
     side = Side(rows, TIME, symbol="square")
+    shares = [share for share in SHAPES if any(row["share"] == share for row in rows)]
     base = (
         alt.Chart(ROWS)
         .transform_calculate(low="max(datum.lower, datum.value / 1000)")
@@ -52,7 +74,7 @@ def quantiles(rows: Rows) -> alt.LayerChart:
         fill=side.fill,
         shape=alt.Shape(
             "share:N",
-            scale=alt.Scale(domain=list(SHARES), range=["circle", "square", "triangle-up"]),
+            scale=alt.Scale(domain=shares, range=[SHAPES[share] for share in shares]),
             legend=alt.Legend(title=None, orient="bottom"),
         ),
         tooltip=tips(

@@ -125,7 +125,9 @@ def _course(rows: Rows, field: str, title: str, colour: str, form: str, *, from_
         .transform_filter(f"isValid(datum.{field})")
         .encode(
             x=alt.X("start:T", title="Time (UTC)", scale=alt.Scale(type="utc"), axis=time),
-            y=alt.Y(f"{field}:Q", title=title, scale=_scale(rows, field, from_zero=from_zero), axis=AXES[form]),
+            y=alt.Y(
+                f"{field}:Q", title=title, scale=_scale(rows, field, from_zero=from_zero), axis=_axis(rows, field, form)
+            ),
         )
     )
     lines = base.mark_line(strokeWidth=1.5, opacity=0.8).encode(**side.lines(), detail="segment:N")
@@ -143,6 +145,14 @@ def _course(rows: Rows, field: str, title: str, colour: str, form: str, *, from_
         **side.points(),
     )
     return lines, points
+
+
+def _axis(rows: Rows, field: str, form: str) -> alt.Axis:
+    """The axis of a figure; small counts have no ticks between whole numbers."""
+    most = max((row[field] or 0 for row in rows), default=0)
+    if form == ",d" and most < 4:
+        return alt.Axis(format=form, values=list(range(int(most) + 2)))
+    return AXES[form]
 
 
 def _scale(rows: Rows, field: str, *, from_zero: bool) -> alt.Scale:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from ...schemas.measures import MEASURES
+from ..format import measure_label
 from .boundary import break_even, break_even_rows, speedup, speedup_rows
 from .chart import Chart, Shown
 from .gates import change_rows, changes
 from .grid import gains, grid_rows
 from .latency import quantile_rows, quantiles
 from .load_mix import load_mix, mix_rows
+from .nights import night_rows, nights
 from .over_time import acceptance_over_time, acceptance_rows, kv_use, point_rows, preemptions
+from .palette import ACCEPTANCE, ROUND, TIME
 from .positions import position_rows, predicted_length, survival
 from .round_time import round_time, round_time_rows
 from .split import split_rows, waterfall
@@ -21,6 +25,31 @@ _T0 = Shown("t0_ms", "T0", "ms", "t0_ms")
 _STEPS = Shown("steps", "Steps", "count")
 _FROM = Shown("start", "From (UTC)")
 _MINUTES = Shown("minutes", "Minutes", "count")
+
+
+def _nights(measure: str, colour: str) -> Chart:
+    unit = MEASURES[measure].unit
+    return Chart(
+        f"nights_{measure}",
+        f"{measure_label(measure)} by night",
+        "At one mix of loads and tasks for all nights; a dashed upright line is where a new level begins.",
+        night_rows(measure),
+        nights(measure, unit, colour),
+        (
+            Shown("deployment", "Deployment"),
+            Shown("date", "Night"),
+            Shown("value", measure_label(measure), unit, measure),
+            Shown("lower", "From", unit),
+            Shown("upper", "To", unit),
+            Shown("role", "This night is"),
+            Shown("change_point", "New level"),
+            Shown("judged", "Judged"),
+        ),
+        "Nights are looked back on once the candidate's deployment has six of them.",
+        series="deployment",
+        point="date",
+        value="value",
+    )
 
 
 def _quantiles(name: str, measure: str, title: str) -> Chart:
@@ -70,10 +99,15 @@ CHARTS: dict[str, Chart] = {
         Chart(
             "split",
             "Why tokens got slower or faster",
-            "Right is slower, left is faster. Each bar starts where the one above ends; the last is their sum.",
+            "Right is slower, left is faster. Each bar begins where the one above ends; the last is all together.",
             split_rows,
             waterfall,
-            (Shown("term", "Term"), Shown("value", "Δ ln TPOT × 100", "count"), _ORIGIN),
+            (
+                Shown("term", "Term"),
+                Shown("value", "Factor of TPOT", "count"),
+                Shown("log", "Δ ln TPOT × 100", "count"),
+                _ORIGIN,
+            ),
             "The change of TPOT cannot be taken apart: both sides need decode time, steps and tokens at a common load.",
             series=None,
             point="term",
@@ -167,7 +201,7 @@ CHARTS: dict[str, Chart] = {
         ),
         _quantiles("ttft", "ttft_ms", "Time to first token"),
         _quantiles("request_tpot", "request_tpot_ms", "TPOT of a request"),
-        _quantiles("itl", "itl_ms", "Stream gap (ITL)"),
+        _quantiles("itl", "itl_ms", "Stream gap (ITL) and longest pause"),
         _quantiles("e2e", "e2e_ms", "End-to-end time"),
         Chart(
             "load_mix",
@@ -245,6 +279,10 @@ CHARTS: dict[str, Chart] = {
             point="start",
             value="preemptions",
         ),
+        _nights("acceptance_length", ACCEPTANCE),
+        _nights("effective_length", ACCEPTANCE),
+        _nights("round_time_ms", ROUND),
+        _nights("tpot_ms", TIME),
         Chart(
             "grid",
             "Quantization × speculation",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from dataclasses import replace
 from typing import Any
@@ -41,11 +42,11 @@ def test_every_axis_of_figures_has_a_title_with_its_unit(name: str) -> None:
         "(×",
         "(tokens)",
         "Tokens a",
-        "× 100",
         "Preemptions",
         "Draft",
         "Load (",
         "Time (UTC)",
+        "Night (UTC)",
     )
     assert any(f'"title": "{word}' in spec or word in spec for word in units)
     assert '"title": "value"' not in spec
@@ -76,8 +77,44 @@ def test_the_waterfall_ends_where_its_terms_add_up_to() -> None:
     row = SplitRow(None, 0.1141, 0.0078, 0.0901, 0.0, -0.0004, 0.0166, "requests", 1.0, "acceptance")
     bars = CHARTS["split"].rows(report(split=(row,)))
     assert [bar["term"] for bar in bars][-1] == "TPOT, all terms"
-    assert bars[-2]["end"] == pytest.approx(bars[-1]["end"])
+    assert bars[-2]["end"] == pytest.approx(bars[-1]["end"]) == pytest.approx(math.exp(0.1141))
     assert bars[1]["start"] == pytest.approx(bars[0]["end"])
+    assert [bar["text"] for bar in bars] == ["+0.78 %", "+9.4 %", "0.0 %", "−0.04 %", "+1.7 %", "+12.1 %"]
+
+
+def test_a_waterfall_of_switched_speculation_has_no_term_that_one_side_cannot_have() -> None:
+    row = SplitRow(None, -0.049, 0.936, 0.0, -0.93, -0.01, -0.045, "requests", 1.0, "coverage")
+    bands = (band("all", None, None, side="baseline", rounds=0), band("all", 1.01, None))
+    bars = CHARTS["split"].rows(report(split=(row,), bands=bands))
+    assert [(bar["term"], bar["text"]) for bar in bars] == [
+        ("Time of a step", "2.55×"),
+        ("Tokens of a step", "0.39×"),
+        ("Traffic mix", "0.96×"),
+        ("TPOT, all terms", "0.95×"),
+    ]
+
+
+def test_a_night_looks_like_what_it_was_to_the_report() -> None:
+    rows = CHARTS["nights_acceptance_length"].rows(EXAMPLE)
+    assert [row["role"] for row in rows][-2:] == ["in the baseline", "last night"]
+    assert [row["date"] for row in rows if row["change_point"]] == ["2026-11-20"]
+
+
+def test_the_longest_pause_stands_beside_the_quantiles_of_the_stream_gap() -> None:
+    judged = gate("longest_pause_ms", load_band="2-4", baseline=400.0, candidate=900.0)
+    rows = CHARTS["itl"].rows(report(judged))
+    assert [(row["side"], row["share"], row["value"]) for row in rows] == [
+        ("baseline", "longest", 400.0),
+        ("candidate", "longest", 900.0),
+    ]
+
+
+def test_few_preemptions_have_no_tick_between_whole_numbers() -> None:
+    point = TimePoint("candidate", "2026-11-20T00:00:00Z", 60, "snapshots", preemptions=0)
+    spec = json.dumps(
+        pictures.specification(CHARTS["preemptions"], CHARTS["preemptions"].rows(report(timeline=(point,))))
+    )
+    assert '"values": [0, 1]' in spec
 
 
 def test_gates_come_with_the_failing_ones_first_and_wild_figures_at_the_edge() -> None:

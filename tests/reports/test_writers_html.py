@@ -12,7 +12,7 @@ import pytest
 from lxml import html as parser
 
 from specledger.reports import html
-from specledger.reports.model import Advice, Report, Stratum, TimePoint
+from specledger.reports.model import Advice, DeploymentFacts, Report, Side, Stratum, TimePoint
 from tests.sample_reports import HOSTILE, band, example, gate, hostile, no_data, not_comparable, one_request, report
 
 REPORTS = {
@@ -136,5 +136,41 @@ def test_a_measure_has_one_card_with_all_its_loads() -> None:
 def test_advice_is_given_once() -> None:
     same = [Advice("round_time", "It rose.", "10 to 20 ms.", "Lower K.", Stratum(name)) for name in ("1", "2-4")]
     page = tree(html.render(report(gate(advice=("Lower K.", "Add memory.")), advice=tuple(same))))
-    assert [text.text for text in page.xpath("//p[@class='try']")] == ["Add memory.", "Lower K."]
-    assert page.xpath("//span[text()='The same at load 2-4.']")
+    assert [text.text for text in page.xpath("//p[@class='try']")] == ["Lower K.", "Add memory.", "Lower K."]
+    assert page.xpath("//section[@id='verdict']/p[@class='try']/text()") == ["Lower K."]
+    assert "At load 1 (likewise at 2-4): It rose." in " ".join(page.xpath("string(//ol)").split())
+
+
+def test_what_needs_no_look_is_folded_away_where_there_is_much() -> None:
+    many = [gate(f"measure_{n}", "inconclusive") for n in range(12)]
+    page = tree(html.render(report(gate(), *many)))
+    folds = page.xpath("//section[@id='gates']/details")
+    assert [(fold.get("open") is not None, fold.xpath("string(summary)")[:24]) for fold in folds] == [
+        (True, "Fail: 1 result TPOT"),
+        (False, "Inconclusive: 12 results"),
+    ]
+    few = tree(html.render(report(gate(), *many[:3])))
+    assert all(fold.get("open") is not None for fold in few.xpath("//section[@id='gates']/details"))
+
+
+def test_a_picture_of_each_chart_is_there_before_any_script_runs(page: str) -> None:
+    document = tree(page)
+    for plot in document.xpath("//div[@data-chart]"):
+        assert len(plot.xpath("*[local-name()='svg']")) == 1
+    assert len(document.xpath("//div[@data-chart]")) == len(document.xpath("//script[starts-with(@id, 'spec-')]"))
+
+
+def test_reasons_stand_in_the_row_and_what_they_rest_on_below_them() -> None:
+    page = tree(html.render(report(gate())))
+    (row,) = page.xpath("//div[@id='table-gates-fail']//tbody/tr")
+    why = row.xpath("td[@data-label='Why']")[0]
+    assert why.xpath("string(bdi)") == "The whole interval lies beyond +5\N{NO-BREAK SPACE}%."
+    assert dict(zip(why.xpath(".//dt/text()"), why.xpath(".//dd//text()"), strict=True))["Baseline"] == "24 hours"
+
+
+def test_facts_that_all_deployments_share_are_said_once() -> None:
+    facts = tuple(DeploymentFacts(name, model="m", dtype=kind) for name, kind in (("a", "fp16"), ("b", "bf16")))
+    side = Side("candidate", "x", ("a", "b"), ("2026-11-21",), facts=facts)
+    page = tree(html.render(report(gate(), candidate=side)))
+    rows = [[cell.text_content().strip() for cell in row] for row in page.xpath("//div[@id='table-facts']//tbody/tr")]
+    assert rows == [["model", "–", "m"], ["dtype", "–", "fp16 (a); bf16 (b)"]]

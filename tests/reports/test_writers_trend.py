@@ -77,7 +77,7 @@ def test_reports_are_found_one_and_two_levels_down_and_told_by_their_own_sentenc
         ("2026-11-20/report.json", "fail", ("a",)),
         ("2026-11-21/b/report.json", "pass", ("b",)),
     ]
-    assert reports[0].sentence.startswith("Failed: TPOT +20.0 %")
+    assert reports[0].sentence.startswith("Failed: TPOT rose by 20.0 %")
     assert notes == ("1 report could not be read, 2026-11-22/report.json first.",)
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from specledger.reports import wording
 from specledger.reports.format import change, figure, hundredths, interval, listed, number, percent, tolerance
-from specledger.reports.model import Effect, SplitRow
+from specledger.reports.model import Advice, Effect, Report, SplitRow
 from tests.sample_reports import band, example, gate, no_data, not_comparable, one_request, report
 
 
 def test_a_failed_measure_is_named_with_its_change_and_what_was_allowed() -> None:
-    assert wording.headline(report(gate())) == "Failed: TPOT +20.0 % (allowed +5 %)."
+    assert wording.headline(report(gate())) == "Failed: TPOT rose by 20.0 % (allowed +5 %)."
 
 
 def test_bands_stand_behind_the_overall_figure() -> None:
     failed = report(gate(), gate(load_band="2-4"), gate(load_band="5-8"))
-    assert wording.headline(failed) == "Failed: TPOT +20.0 % (allowed +5 %), also at load 2-4 and 5-8."
+    assert wording.headline(failed) == "Failed: TPOT rose by 20.0 % (allowed +5 %), also at load 2-4 and 5-8."
 
 
 def test_a_measure_that_failed_only_at_bands_is_told_with_each_change() -> None:
@@ -34,7 +37,7 @@ def test_correctness_comes_first_and_in_the_words_of_its_gate() -> None:
         reason="No draft token was accepted in 20,016 rounds.",
     )
     assert wording.headline(report(gate(), dead)) == (
-        "Failed: acceptance length: No draft token was accepted in 20,016 rounds; TPOT +20.0 % (allowed +5 %)."
+        "Failed: acceptance length: No draft token was accepted in 20,016 rounds; TPOT rose by 20.0 % (allowed +5 %)."
     )
 
 
@@ -50,9 +53,11 @@ def test_a_change_that_is_traffic_mix_is_told_as_such_where_nothing_failed() -> 
         effects=(Effect("acceptance_length", 0.0116, -0.1933, -0.1817, 0.98, "requests", 4),),
     )
     assert wording.headline(shifted) == (
-        "No gate failed: 1 of 1 gate passed; acceptance length −18.2 % in all, "
-        "−19.3 % from another traffic mix and +1.2 % within like traffic."
+        "No gate failed: 1 of 1 gate passed; the traffic changed: acceptance length −18.2 % in all, of which +1.2 % "
+        "within like traffic."
     )
+    assert wording.mix(shifted) is None
+    assert (wording.mix(replace(shifted, verdict="fail")) or "").startswith("The traffic changed: acceptance length")
 
 
 def test_a_report_without_data_says_why() -> None:
@@ -100,13 +105,76 @@ def test_there_is_no_benefit_without_speculation() -> None:
 def test_the_split_names_its_terms_largest_first() -> None:
     row = SplitRow(None, 0.1141, 0.0078, 0.0901, 0.0, -0.0004, 0.0166, "requests", 1.0, "acceptance")
     assert wording.split(report(split=(row,))) == (
-        "The whole change of ln TPOT × 100 is +11.4: acceptance +9.0, traffic mix +1.7 and round time +0.8."
+        "TPOT +12.1 % in all traffic, as the product of acceptance +9.4 %, traffic mix +1.7 % and round time +0.78 %."
     )
 
 
 def test_a_split_of_hardly_any_change_is_left_out() -> None:
     row = SplitRow(None, 0.001, 0.05, -0.049, 0.0, 0.0, 0.0, "requests", 1.0, "round_time")
     assert wording.split(report(split=(row,))) is None
+
+
+SWITCHED = {
+    "bands": (
+        band("all", None, None, side="baseline", rounds=0, steps=9000),
+        band("all", 1.01, (0.98, 1.04), steps=4000),
+    ),
+    "split": (SplitRow(None, -0.049, 0.936, 0.0, -0.93, -0.01, -0.045, "requests", 1.0, "coverage"),),
+}
+
+
+def test_speculation_that_was_switched_on_is_told_as_what_a_step_takes_and_returns() -> None:
+    found = report(**SWITCHED)
+    assert wording.switch(found) == (
+        "Speculation is on in the candidate and off in the baseline: over all loads a step takes 2.55× as long and "
+        "returns 2.56× as many tokens."
+    )
+    assert wording.split(found) is None
+    assert not [sentence for sentence in wording.findings(found) if "overage" in sentence]
+
+
+def test_speculation_on_both_sides_is_no_switch() -> None:
+    bands = (band("all", 1.2, None, side="baseline"), band("all", 1.1, None))
+    assert wording.switch(report(bands=bands)) is None
+    assert wording.switch(report(bands=bands[:1])) is None
+
+
+def test_the_next_step_is_the_first_advice_of_a_report_that_needs_one() -> None:
+    advice = (Advice("round_time", "It rose.", "10 to 20 ms.", "Lower K."), Advice("mix", "a", "b", "Wait."))
+    assert wording.next_step(report(gate(), advice=advice)) == "Lower K."
+    assert wording.next_step(report(gate(verdict="pass"), verdict="pass", advice=advice)) is None
+
+
+def test_a_failure_without_a_known_cause_gets_none() -> None:
+    step = wording.next_step(report(gate())) or ""
+    assert step.startswith("No cause of this stands out in the data")
+
+
+def test_where_speculation_costs_shorter_drafts_are_the_next_step_whatever_the_verdict() -> None:
+    bands = (band("1", 1.5, (1.4, 1.6)), band("5-8", 0.8, (0.7, 0.9)))
+    step = wording.next_step(report(gate(verdict="pass"), verdict="pass", bands=bands)) or ""
+    assert step.startswith("Draft less, or not at all, at load 5-8, where speculation costs")
+
+
+def test_what_is_undecided_says_which_changes_so_much_data_would_have_shown() -> None:
+    undecided = report(gate(verdict="inconclusive", detectable=0.083), verdict="inconclusive")
+    assert wording.next_step(undecided) == (
+        "Judge again with more nights: this much data would only have shown changes from TPOT 8.3 % on."
+    )
+    assert "too little data" in (wording.next_step(one_request()) or "")
+
+
+@pytest.mark.parametrize(("made", "word"), [(no_data, "predicates"), (not_comparable, "same kind of traffic")])
+def test_a_report_that_judges_nothing_says_what_to_check(made: Callable[[], Report], word: str) -> None:
+    assert word in (wording.next_step(made()) or "")
+
+
+def test_two_shares_of_the_mix_are_explained_only_where_they_differ() -> None:
+    row = SplitRow(None, -0.049, 0.0, -0.004, 0.0, 0.0, -0.045, "requests", 1.0, "mix")
+    agree = Effect("tpot_ms", -0.004, -0.045, -0.048, 1.0, "requests", 3)
+    differ = Effect("tpot_ms", -0.048, 0.0, -0.048, 1.0, "requests", 3)
+    assert wording.weighed_apart(report(split=(row,), effects=(agree,))) is None
+    assert "decode time" in (wording.weighed_apart(report(split=(row,), effects=(differ,))) or "")
 
 
 def test_the_grid_says_less_than_the_product_only_where_its_interval_does() -> None:
