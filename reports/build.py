@@ -26,10 +26,10 @@ from .gates import DEFAULT_SET, GateSet
 from .history import History, look_back
 from .judge import hold_rate
 from .measured import measured_gates
-from .model import GateResult, Grid, Report, Side, SideName
+from .model import GateResult, Grid, Habits, Report, Side, SideName
 from .origins import OriginChoice, choose, totals
 from .outcome import exit_code, overall
-from .requests_read import Habits, RequestReader
+from .requests_read import RequestReader
 from .selection import Selection, Selector
 from .timeline import restarts, timeline
 
@@ -148,7 +148,13 @@ class _Builder:
             for name, side in zip(NAMES, comparison.sides, strict=True)
             for row in self.marts.reconciliation(side, name)
         ]
-        report = replace(report, changes=tuple(changes), reconciliation=tuple(reconciliation))
+        report = replace(
+            report,
+            baseline=replace(report.baseline, habits=habits[0]),
+            candidate=replace(report.candidate, habits=habits[1]),
+            changes=tuple(changes),
+            reconciliation=tuple(reconciliation),
+        )
         results = self._correctness(report, comparison, habits, requests, known=all(facts))
         required = differences.target_changed(changes) or differences.lossy(facts[1])
         results += quality.quality_results(

@@ -39,6 +39,8 @@ class Found:
 
     estimate: Estimate
     origin: str | None
+    factors: tuple[tuple[str, int, Found], ...] = ()
+    """What a product is made of: measure, power, and its own estimate."""
 
 
 class Comparison:
@@ -223,7 +225,8 @@ class Comparison:
 
     def _composite(self, measure: Measure, band: str | None) -> Found:
         """A product of measures: changes of logarithms add up, and so do their variances."""
-        parts = [(self.estimate(name, band), power) for name, power in measure.factors.items()]
+        factors = tuple((name, power, self.estimate(name, band)) for name, power in measure.factors.items())
+        parts = [(found, power) for _, power, found in factors]
         origin = ", ".join(dict.fromkeys(part.origin for part, _ in parts if part.origin))
         problems = [part.estimate.problem for part, _ in parts if part.estimate.problem]
         problem = next((code for code in problems if code in ABSENT), next(iter(problems), None))
@@ -242,13 +245,14 @@ class Comparison:
         changes = [part.estimate.change for part, _ in parts]
         errors = [part.estimate.error for part, _ in parts]
         if any(change is None or change <= -1 for change in changes) or any(error is None for error in errors):
-            return Found(replace(estimate, problem=problem or "no_interval"), origin or None)
+            return Found(replace(estimate, problem=problem or "no_interval"), origin or None, factors)
         log = sum(power * math.log1p(change or 0.0) for change, (_, power) in zip(changes, parts, strict=True))
         error = math.sqrt(sum((power * (e or 0.0)) ** 2 for e, (_, power) in zip(errors, parts, strict=True)))
         df = min(part.estimate.df or 1.0 for part, _ in parts)
         return Found(
             replace(estimate, change=math.expm1(log), interval=relative_interval(log, error, df), error=error, df=df),
             origin or None,
+            factors,
         )
 
     def _loads(self, band: str | None) -> Loads:

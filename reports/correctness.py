@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from .gates import Gate
 from .interval import MIN_UNITS, Estimate, critical, lower_bound, upper_bound
 from .judge import blank, decide, failed
-from .model import Change, Evidence, GateResult, ReconciliationRow, Verdict
-from .requests_read import Habits, Pairs
+from .model import Change, Evidence, GateResult, Habits, ReconciliationRow, Verdict
+from .requests_read import Pairs
 
 ALIVE_SHARE = 0.05
 """Acceptance of the first position below which a drafter does nothing but cost time."""

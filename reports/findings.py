@@ -10,9 +10,8 @@ from . import changes as differences
 from .compare import Comparison
 from .gates import LENGTH_DROP
 from .history import History
-from .model import Change, Effect, GateResult, SplitRow, Stratum
+from .model import Change, Effect, GateResult, Habits, SplitRow, Stratum
 from .nights import MIN_NIGHTS
-from .requests_read import Habits
 from .split import accounts, decode_share, split
 
 EFFECTS = ("acceptance_length", "effective_length", "coverage", "round_time_ms", "tpot_ms", "output_tps")

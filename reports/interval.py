@@ -111,6 +111,8 @@ class Estimate:
     between_night: float | None = None
     """Between-night variance of one night; None where it was not estimated."""
     common_share: float | None = None
+    slack: float = 0.0
+    """Added to the half-width on the ln scale."""
     effect_within: float | None = None
     effect_total: float | None = None
     relative: bool = True

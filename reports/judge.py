@@ -15,7 +15,7 @@ from ..schemas.measures import MEASURES
 from .compare import Found
 from .gates import Gate
 from .interval import Estimate, Sided, critical, detectable, p_not_worse
-from .model import Evidence, GateResult, Severity, Stratum, Verdict, finite
+from .model import Evidence, Factor, GateResult, Severity, Stratum, Verdict, finite
 from .multiplicity import survivors
 
 PROBLEMS: Mapping[str, tuple[Verdict, str]] = {
@@ -47,7 +47,7 @@ WIDER_THAN_JUDGED = "The quantile is known only to its bucket, which is wider th
 def judge(gate: Gate, band: str | None, found: Found, note: str = "") -> GateResult:
     """The result of a gate with a tolerance, from the estimate of its measure; ``note`` is added to the reason."""
     estimate = found.estimate
-    result = _described(blank(gate, band, "no_data", ""), estimate, found.origin)
+    result = _described(blank(gate, band, "no_data", ""), found)
     tolerance = gate.tolerance
     if tolerance is None:
         return replace(result, reason="No tolerance is set.")
@@ -88,6 +88,7 @@ def judge_limit(gate: Gate, band: str | None, found: Found, note: str = "") -> G
         unit=estimate.unit,
         origin=found.origin,
         method=estimate.method,
+        degrees_of_freedom=finite(estimate.df),
         evidence_candidate=_evidence(alone, gate.measure),
     )
     if limit is None or alone.standardized is None:
@@ -200,8 +201,9 @@ def blank(gate: Gate, band: str | None, verdict: Verdict, reason: str) -> GateRe
     )
 
 
-def _described(result: GateResult, estimate: Estimate, origin: str | None) -> GateResult:
+def _described(result: GateResult, found: Found) -> GateResult:
     """The result with everything that comes straight from the estimate."""
+    estimate = found.estimate
     night: Literal["estimated", "not_estimated"] | None = None
     if estimate.error is not None:
         night = "estimated" if estimate.between_night is not None else "not_estimated"
@@ -216,12 +218,28 @@ def _described(result: GateResult, estimate: Estimate, origin: str | None) -> Ga
         n_candidate=estimate.candidate.units,
         unit=estimate.unit,
         night_variance=night,
-        origin=origin,
+        origin=found.origin,
         method=estimate.method,
         degrees_of_freedom=finite(estimate.df),
         between_night_variance=finite(estimate.between_night),
+        slack=estimate.slack,
+        factors=tuple(_factor(*factor) for factor in found.factors),
         evidence_baseline=_evidence(estimate.baseline, result.measure),
         evidence_candidate=_evidence(estimate.candidate, result.measure),
+    )
+
+
+def _factor(measure: str, power: int, found: Found) -> Factor:
+    estimate = found.estimate
+    return Factor(
+        measure,
+        power,
+        finite(estimate.change),
+        finite(estimate.error),
+        finite(estimate.df),
+        found.origin,
+        _evidence(estimate.baseline, measure),
+        _evidence(estimate.candidate, measure),
     )
 
 

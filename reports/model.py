@@ -72,6 +72,19 @@ class DeploymentFacts:
 
 
 @dataclass(frozen=True)
+class Habits:
+    """Shares over the requests of a side that were logged one by one; None where no request says."""
+
+    greedy: float | None
+    nucleus: float | None
+    """Share with top_p below 1."""
+    repetition: float | None
+    """Share that ended for repetition."""
+    distinct_4grams: float | None
+    """Mean share of distinct 4-grams."""
+
+
+@dataclass(frozen=True)
 class Side:
     """One side of the comparison: what was asked for and what it selected."""
 
@@ -84,6 +97,7 @@ class Side:
     """ISO dates, rising."""
     origins: tuple[Origin, ...] = ()
     facts: tuple[DeploymentFacts, ...] = ()
+    habits: Habits | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +122,21 @@ class Evidence:
     nights: int = 0
     bounds: tuple[float, float | None] | None = None
     """Quantiles: the interval of this side alone; from server buckets at least [lower edge, upper edge]."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One measure of a product: the logarithm of the product is Σ power · ln(measure)."""
+
+    measure: str
+    power: int
+    change: float | None
+    error: float | None
+    """Standard error of ln(candidate / baseline)."""
+    degrees_of_freedom: float | None
+    origin: str | None
+    evidence_baseline: Evidence | None
+    evidence_candidate: Evidence | None
 
 
 @dataclass(frozen=True)
@@ -152,6 +181,11 @@ class GateResult:
     """One-sided p of «not worse than the tolerance»."""
     degrees_of_freedom: float | None = None
     between_night_variance: float | None = None
+    """Variance of one night, on the scale of the change; the change has it (1 / nights + 1 / nights) times."""
+    slack: float = 0.0
+    """Added to the half-width of ln(1 + change): counts that are known only within bounds."""
+    factors: tuple[Factor, ...] = ()
+    """What a product is made of."""
     evidence_baseline: Evidence | None = None
     evidence_candidate: Evidence | None = None
     acknowledged: str | None = None

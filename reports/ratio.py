@@ -123,6 +123,7 @@ def _with_interval(estimate: Estimate, pair: Pair, unit: str, rule: RatioRule) -
         error=error,
         df=df,
         between_night=night,
+        slack=rule.slack,
         problem="few_units" if min(estimate.baseline.units, estimate.candidate.units) < MIN_UNITS else None,
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..schemas.raw import REQUESTS
 from ..schemas.warehouse import Warehouse
+from .model import Habits
 from .selection import Selection, select_nights
 
 if TYPE_CHECKING:
@@ -14,19 +15,6 @@ if TYPE_CHECKING:
 
 HASH_EVERY = 16
 """Output tokens between two hashes of the chain of prefixes."""
-
-
-@dataclass(frozen=True)
-class Habits:
-    """Shares over the requests of a side; None where no request says."""
-
-    greedy: float | None
-    nucleus: float | None
-    """Share with top_p below 1."""
-    repetition: float | None
-    """Share that ended for repetition."""
-    distinct_4grams: float | None
-    """Mean share of distinct 4-grams."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.command_line import CommandLine
+from tests.reports.by_hand import disagreements
 
 CASES = Path(__file__).resolve().parent / "cases"
 GRID = {"original": "orig", "quantized": "quant", "speculative": "spec", "both": "both"}
@@ -21,13 +22,16 @@ def names() -> list[str]:
     return sorted(path.parent.name for path in CASES.glob("*/expect.json"))
 
 
-def failures(name: str, cli: CommandLine, out: Path) -> list[str]:
-    """What a case expects and does not get, one line each; ``out`` is a folder for reports."""
-    folder = CASES / name
+def failures(folder: Path, cli: CommandLine, out: Path) -> list[str]:
+    """What a case expects and does not get, one line each; ``out`` is a folder for reports.
+
+    Every verdict of a report must follow from the figures that stand beside it. A report may have further ``options``,
+    in which ``{case}`` is the folder of the case, and an ``exit`` code.
+    """
     expected = json.loads((folder / "expect.json").read_text())
     found = list(take_in(folder, cli))
     found += _checks(expected.get("checks", []), cli)
-    found += _reports(expected.get("report") or [], cli, out)
+    found += _reports(expected.get("report") or [], cli, folder, out)
     found += _commands(expected.get("cli") or [], cli)
     found += _recommendation(expected.get("recommend"), cli)
     found += _facts(expected.get("facts", []), cli, out)
@@ -87,15 +91,21 @@ def _close(got: Any, want: Any, tolerance: dict[str, Any]) -> bool:
     return bool(abs(got - want) <= allowed + 1e-12 * max(1, abs(want)))
 
 
-def _reports(reports: dict[str, Any] | list[dict[str, Any]], cli: CommandLine, out: Path) -> Iterator[str]:
+def _reports(
+    reports: dict[str, Any] | list[dict[str, Any]], cli: CommandLine, folder: Path, out: Path
+) -> Iterator[str]:
     for report in [reports] if isinstance(reports, dict) else reports:
         shutil.rmtree(out, ignore_errors=True)
         sides = ["--baseline", report["baseline"], "--candidate", report["candidate"]]
-        result = cli.run("report", *sides, "--out", out)
+        options = [option.replace("{case}", str(folder)) for option in report.get("options", [])]
+        result = cli.run("report", *sides, *options, "--out", out)
         document = _load(out / "report.json", None)
         if document is None:
             yield f"report ended with {result.exit_code} and wrote no report.json: {result.stderr.strip()[-300:]}"
             continue
+        if result.exit_code != report.get("exit", result.exit_code):
+            yield f"report ended with {result.exit_code}: {document['reason']}"
+        yield from disagreements(document)
         yield from (f"report: {expected}" for expected in report["expect"] if not _reported(document, expected))
 
 

@@ -21,4 +21,4 @@ NOT_YET: frozenset[str] = frozenset()
     ],
 )
 def test_case(name: str, cli: CommandLine, tmp_path: Path) -> None:
-    assert acceptance.failures(name, cli, tmp_path / "out") == []
+    assert acceptance.failures(acceptance.CASES / name, cli, tmp_path / "out") == []

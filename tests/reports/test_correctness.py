@@ -15,8 +15,8 @@ from specledger.reports.correctness import (
 )
 from specledger.reports.gates import DEFAULT_GATES, Gate
 from specledger.reports.interval import Estimate, Sided
-from specledger.reports.model import Change, ReconciliationRow, Verdict
-from specledger.reports.requests_read import Habits, Pairs
+from specledger.reports.model import Change, Habits, ReconciliationRow, Verdict
+from specledger.reports.requests_read import Pairs
 
 GATES = {gate.measure: gate for gate in DEFAULT_GATES if gate.gate == "correctness"}
 SILENT = Habits(None, None, None, None)
