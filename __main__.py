@@ -138,9 +138,12 @@ def _run(command: Callable[[], Any]) -> int:
         sentence, code = _explain(error)
         log.error(sentence)
         return code
-    except Exception:
+    except Exception as error:
         # Exit code 1 says that a gate failed, so a crash must not end with Python's own 1.
-        log.exception("This is a fault in specledger, please report it:")
+        if sentence := _explain_duckdb(error):
+            log.error(sentence)
+        else:
+            log.exception("This is a fault in specledger, please report it:")
         return EXIT_FAILED
     return result if isinstance(result, int) else 0
 
@@ -155,6 +158,18 @@ def _explain(error: SpecledgerError | click.ClickException | click.Abort | OSErr
         return "Interrupted.", EXIT_INTERRUPTED
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror or error}.", EXIT_FAILED
+
+
+OUTSIDE_DUCKDB = frozenset({"IOException", "OutOfMemoryException", "TransactionException"})
+"""Errors of DuckDB whose cause is a disk, a file or memory, not a query."""
+
+
+def _explain_duckdb(error: Exception) -> str | None:
+    """What to say of an error of DuckDB that is no fault of ours; it is told by name, for DuckDB may not be loaded."""
+    kind = type(error)
+    if "duckdb" not in kind.__module__ or kind.__name__ not in OUTSIDE_DUCKDB:
+        return None
+    return f"DuckDB could not go on: {str(error).splitlines()[0].rstrip('.')}; run the same again once that is mended."
 
 
 def _usage(error: click.ClickException) -> str:

@@ -22,9 +22,10 @@ def store_labels(
     warehouse: Warehouse, deployment: str, instance: str, labels: Mapping[str, str], now: dt.datetime
 ) -> None:
     """Add the labels to the deployment, unless all of them hold already."""
-    current = _current_labels(warehouse, deployment)
+    current, latest = _current_labels(warehouse, deployment)
     if any(current.get(key) != value for key, value in labels.items()):
-        _write(warehouse, deployment, instance, labels, now)
+        # A clock that was set back must not make the new labels older than those that they replace.
+        _write(warehouse, deployment, instance, labels, max(now, latest + dt.timedelta(microseconds=1)))
 
 
 def ensure_deployments(warehouse: Warehouse, names: Iterable[str], instance: str, now: dt.datetime) -> None:
@@ -34,16 +35,17 @@ def ensure_deployments(warehouse: Warehouse, names: Iterable[str], instance: str
             _write(warehouse, name, instance, {}, now)
 
 
-def _current_labels(warehouse: Warehouse, deployment: str) -> dict[str, str]:
+def _current_labels(warehouse: Warehouse, deployment: str) -> tuple[dict[str, str], dt.datetime]:
+    """The labels that hold, and when the last of them was given."""
     labels: dict[str, str] = {}
     paths = [file.path for file in warehouse.files(DEPLOYMENTS, deployment=deployment)]
     if not paths:
-        return labels
+        return labels, dt.datetime.min
     rows = pl.read_parquet(paths, columns=["labels", "labelled_at"], hive_partitioning=False)
     rows = rows.filter(pl.col("labelled_at").is_not_null()).sort("labelled_at", maintain_order=True)
     for given in rows["labels"].to_list():
         labels.update(given or {})
-    return labels
+    return labels, max(rows["labelled_at"].to_list(), default=dt.datetime.min)
 
 
 def _write(warehouse: Warehouse, deployment: str, instance: str, labels: Mapping[str, str], now: dt.datetime) -> None:

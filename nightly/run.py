@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import logging
 from collections import Counter
@@ -45,17 +46,12 @@ def run(config: Config, dates: Sequence[dt.date]) -> int:
             night.compute()
             night.judge(dates)
             night.tidy()
-        except SpecledgerError as error:
-            night.errors.append(str(error))
-            raise
-        except OSError as error:
-            night.errors.append(f"{error.filename or ''}: {error.strerror or error}.")
-            raise
         except BaseException as error:
-            night.errors.append(f"The run was ended by {type(error).__name__}.")
+            night.errors.append(_said(error))
+            with contextlib.suppress(SpecledgerError):  # what ended the run is told, not what it kept from being noted
+                night.close(dates)
             raise
-        finally:
-            night.close(dates)
+        night.close(dates)
         if night.errors:
             raise NightFailed(" ".join(night.errors))
         return night.record.exit_code
@@ -168,6 +164,15 @@ class _Night:
         record.write(self.record, self._config.out / record.LAST_RUN)
         if self._config.metrics is not None:
             metrics.write(self._config.metrics, self.record, known)
+
+
+def _said(error: BaseException) -> str:
+    """What an error that ends the run says, in one sentence."""
+    if isinstance(error, SpecledgerError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename or 'The run'}: {error.strerror or error}."
+    return f"The run was ended by {type(error).__name__}."
 
 
 def _add(outcome: SourceOutcome, report: IngestReport) -> None:

@@ -110,23 +110,32 @@ class Warehouse:
         return target
 
     def stage(self, table: Table, rows: pa.Table, **metadata: str) -> Path:
-        """Write rows to a file that no reader looks at, to be published later; the arguments are those of ``write``."""
+        """Write rows to a file that no reader looks at, to be published later; the arguments are those of ``write``.
+
+        Raises WarehouseError, and leaves nothing, where that cannot be done.
+        """
         import pyarrow.parquet as pq
 
         schema = table.arrow_schema()
         if not rows.schema.equals(schema, check_metadata=False):
             rows = rows.select(schema.names).cast(schema)
         rows = rows.replace_schema_metadata({f"specledger.{key}": value for key, value in metadata.items()})
-        self._declare(table)
         aside = self.aside()
-        pq.write_table(
-            rows,
-            aside,
-            compression="zstd",
-            compression_level=COMPRESSION_LEVEL,
-            row_group_size=ROW_GROUP_ROWS,
-            use_dictionary=_repetitive(table),
-        )
+        try:
+            self._declare(table)
+            pq.write_table(
+                rows,
+                aside,
+                compression="zstd",
+                compression_level=COMPRESSION_LEVEL,
+                row_group_size=ROW_GROUP_ROWS,
+                use_dictionary=_repetitive(table),
+            )
+        except OSError as error:
+            aside.unlink(missing_ok=True)
+            raise WarehouseError(
+                f"Cannot write {table.name} into {self.root}: {error.strerror or error}; run the same again."
+            ) from error
         return aside
 
     def _declare(self, table: Table) -> None:
@@ -142,7 +151,10 @@ class Warehouse:
     def aside(self, suffix: str = ".parquet") -> Path:
         """A fresh path under the warehouse, on the same file system, that no reader looks at."""
         folder = self.root / "_tmp"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise WarehouseError(f"The warehouse {self.root} cannot be written: {error.strerror or error}.") from error
         return folder / f"{uuid.uuid4().hex}{suffix}"
 
     def publish(self, aside: Path, target: Path) -> None:
