@@ -173,7 +173,7 @@ def _identify(
         settled=stream.compression is not None or streamed,
     )
     item = Prepared(found, path, kind, stream, stream.head, context, named_at if by_name else None)
-    return _place(item, known, grows=kind.grows and not by_name)
+    return _place(item, known, by_name=by_name)
 
 
 def _may_grow_into_something(found: Located, stream: InputStream, known: KnownInputs) -> bool:
@@ -199,12 +199,14 @@ def _detect(stream: InputStream) -> Detected:
     return detected
 
 
-def _place(item: Prepared, known: KnownInputs, *, grows: bool) -> Outcome:
+def _place(item: Prepared, known: KnownInputs, *, by_name: bool) -> Outcome:
     """Where reading begins: at the start of a new input, behind what is known of a grown one, nowhere else."""
     if item.stream.exhausted:
         same = known.same(item.stream.rest_hash(), item.instant)
         if same and not same.waiting:
             return AlreadyKnown(item.located, item.format, same)
+        if by_name:
+            return item  # a single scrape neither grows nor waits
     candidates = known.prefixes(item.head, item.located.source)
     match = match_prefix(lambda: open_input(item.path), candidates) if candidates else None
     if match is None:
@@ -216,6 +218,7 @@ def _place(item: Prepared, known: KnownInputs, *, grows: bool) -> Outcome:
     size = size_of(item.path) if item.stream.compression is None else None
     unchanged = any(one.source == item.located.source and one.seen == size for one in candidates)
     item = replace(item, context=replace(item.context, settled=item.context.settled or unchanged))
+    grows = item.format.grows and not by_name
     return _continued(item, match, match.steady, unchanged) if grows and match.steady else item
 
 

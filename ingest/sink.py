@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from .. import __version__
 from ..schemas import RAW_TABLES
@@ -256,12 +258,21 @@ class Batch:
             "rows": [tally.rows for tally, _ in inputs],
             "rejects": [tally.rejects for tally, _ in inputs],
             "duplicates": [tally.duplicates for tally, _ in inputs],
-            "table_rows": [dict(tally.table_rows) for tally, _ in inputs],
+            "table_rows": _maps([tally.table_rows for tally, _ in inputs]),
             "resume": [pack_resume(known) for _, known in inputs],
             "ingested_at": [self._now] * len(inputs),
             "tool_version": [__version__] * len(inputs),
         }
         return pl.DataFrame(columns, schema=SCHEMAS["ingested_files"])
+
+
+def _maps(counts: Sequence[Mapping[str, int]]) -> pl.Series:
+    """A MAP column; Polars would build a series for each row."""
+    ends = np.cumsum([0, *map(len, counts)])
+    names = pa.array([name for one in counts for name in one], pa.string())
+    numbers = pa.array([number for one in counts for number in one.values()], pa.int64())
+    entries = pa.StructArray.from_arrays([names, numbers], ["key", "value"])
+    return pl.Series(pa.LargeListArray.from_arrays(ends, entries))
 
 
 def _partitions(rows: pl.DataFrame) -> list[pl.DataFrame]:
