@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ from ..schemas.errors import UsageError
 from ..schemas.kept import settings_to_read
 from ..schemas.options import config_option, format_option, warehouse_option
 from ..schemas.warehouse import Warehouse
-from .recommend import Recommendation, evidence, price, recommend
-from .schedule import Limits, check_ranges
+from .evidence import evidence
+from .gates import TPOT_RISE, GateSet, load_gates
+from .recommend import BandAdvice, Recommendation, given, recommend
+from .saving import Canary, CanaryPlan, Saving
+from .schedule import Limits, Option, check_ranges
 
 
 @click.command("recommend")
@@ -23,10 +27,13 @@ from .schedule import Limits, check_ranges
 )
 @click.option("--schedule", metavar="JSON", help="Price this schedule over the nights instead of choosing one.")
 @click.option(
-    "--max-gap-ms", type=click.FloatRange(min=0, min_open=True), metavar="MS", help="Longest mean stream gap."
+    "--max-gap-ms", type=click.FloatRange(min=0, min_open=True), metavar="MS", help="Greatest p99 of the stream gap."
 )
 @click.option(
     "--max-kv-usage", type=click.FloatRange(0, 1), metavar="SHARE", help="Greatest KV use, candidates included."
+)
+@click.option(
+    "--gates", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with the tolerance of TPOT to prove."
 )
 @format_option("table", "json")
 @config_option
@@ -37,59 +44,127 @@ def recommend_command(
     schedule: str | None,
     max_gap_ms: float | None,
     max_kv_usage: float | None,
+    gates: Path | None,
     form: str,
     config: Path | None,
     warehouse: str,
 ) -> None:
     """Recommend draft lengths by load, with their evidence.
 
-    The answer is a valid num_speculative_tokens_per_batch_size, from what ran.
+    The answer is a valid num_speculative_tokens_per_batch_size: what ran is measured, other lengths are foretold where
+    the round-cost model tells them.
     """
-    given = _given(schedule) if schedule is not None else None
+    asked = _schedule(schedule) if schedule is not None else None
     house = Warehouse(warehouse).require()
-    settings = settings_to_read(house, config)
-    connection = house.connect()
-    found = evidence(connection, deployment, [day.date() for day in dates] if dates else None)
-    if given is not None:
-        answer = {
-            "deployment": deployment,
-            "num_speculative_tokens_per_batch_size": given,
-            "saving": price(found, given),
-        }
-        click.echo(json.dumps(answer) if form == "json" else f"{json.dumps(given)}\n{_saving(answer['saving'])}")
-        return
-    result = recommend(found, settings.load_bands, Limits(max_gap_ms, max_kv_usage))
-    click.echo(json.dumps(result.as_json(), ensure_ascii=False) if form == "json" else _table(result))
+    bands = settings_to_read(house, config).load_bands
+    tolerance = _tolerance(load_gates(gates, [band.label for band in bands]))
+    found = evidence(house.connect(), deployment, bands, [day.date() for day in dates] if dates else None)
+    if asked is None:
+        result = recommend(found, bands, Limits(max_gap_ms, max_kv_usage), tolerance)
+    else:
+        result = given(found, bands, asked, tolerance)
+    click.echo(json.dumps(result.as_json(), ensure_ascii=False) if form == "json" else "\n".join(_lines(result)))
 
 
-def _given(text: str) -> list[list[int]]:
+def _schedule(text: str) -> list[list[int]]:
     try:
         return check_ranges(json.loads(text))
     except json.JSONDecodeError as error:
         raise UsageError(f"--schedule is not JSON ({error}): write [[1, 64, 3], [65, 512, 0]].") from error
 
 
-def _table(result: Recommendation) -> str:
-    lines = [f"{'load':>8}  {'K':>2}  {'TPOT ms':>8}  {'95 % interval':>17}  {'evidence':<9}  why"]
-    for choice in result.choices:
-        option = choice.option
-        tpot = f"{option.tpot_ms:.2f}" if option else "–"
-        interval = f"{option.interval[0]:.2f} to {option.interval[1]:.2f}" if option else "–"
-        figures = f"{choice.band.label:>8}  {choice.length:>2}  {tpot:>8}  {interval:>17}"
-        lines.append(f"{figures}  {choice.evidence:<9}  {choice.reason}")
-    if not result.choices:
-        lines = ["No load band has evidence: nothing is recommended."]
+def _tolerance(gates: GateSet) -> float:
+    """The relative tolerance of the gate on TPOT; the default where a file set it to a limit."""
+    gate = next(gate for gate in gates.gates if gate.measure == "tpot_ms")
+    return gate.tolerance if gate.kind == "relative" and gate.tolerance else TPOT_RISE
+
+
+def _lines(result: Recommendation) -> Iterator[str]:
+    if not result.schedule:
+        yield "No load band has evidence: nothing is recommended."
     else:
-        lines += ["", f"--speculative-config '{json.dumps(result.speculative_config)}'"]
-        if result.in_force is not None:
-            lines.append(f"in force: {json.dumps(result.in_force)}")
+        yield (
+            f"{'load':>8} {'now':>4} {'K':>3} {'TPOT ms':>8} {'95 % interval':>17} {'shorter':>12} {'longer':>12} "
+            f"{'gap p99 ms':>17} {'KV use':>12}  evidence"
+        )
+        for band in result.bands:
+            yield _row(band)
+        yield ""
+        yield from (f"{band.choice.band.label:>8}  {band.choice.reason}" for band in result.bands)
+        yield from _missing(result.bands)
+        yield ""
+        yield f"in force: {json.dumps(result.in_force) if result.in_force is not None else 'not known'}"
+        yield f"schedule: {json.dumps(result.schedule)}"
+        config = result.speculative_config
+        yield f"--speculative-config '{json.dumps(config)}'" if config else "run without --speculative-config"
         if result.saving is not None:
-            lines.append(_saving(result.saving))
-    return "\n".join([*lines, *(f"note: {note}" for note in result.notes)])
+            yield _saving(result.saving)
+        if result.canary is not None:
+            yield _canary(result.canary)
+    yield from (f"note: {note}" for note in result.notes)
 
 
-def _saving(saving: Any) -> str:
-    low, high = saving["interval"]
-    text = f"saves {saving['saved']:.4g} {saving['unit']} ({low:.4g} to {high:.4g}) of {saving['spent']:.4g} that ran"
-    share = saving["share_without_evidence"]
+def _row(band: BandAdvice) -> str:
+    choice, option = band.choice, band.choice.option
+    shorter, longer = choice.neighbours
+    now = "?" if band.in_force is None else str(band.in_force)
+    figures = [f"{choice.band.label:>8} {now:>4} {choice.length:>3}"]
+    if option is None:
+        figures.append(f"{'–':>8} {'–':>17} {'–':>12} {'–':>12} {'–':>17} {'–':>12}")
+    else:
+        low, high = option.interval
+        figures.append(f"{option.tpot_ms:>8.2f} {f'{low:.2f} to {high:.2f}':>17} {_beside(shorter):>12}")
+        figures.append(f"{_beside(longer):>12} {_gap(option):>17} {_kv(option):>12}")
+    beyond = ", extrapolated" if option is not None and option.extrapolated else ""
+    return f"{' '.join(figures)}  {choice.evidence}{beyond}"
+
+
+def _beside(option: Option | None) -> str:
+    return "–" if option is None else f"{option.tpot_ms:.2f} (K {option.length})"
+
+
+def _gap(option: Option) -> str:
+    if option.gap_ms is None or option.gap_interval is None:
+        return "–"
+    low, high = option.gap_interval
+    return f"{option.gap_ms:.0f} ({low:.0f} to {'?' if high is None else f'{high:.0f}'})"
+
+
+def _kv(option: Option) -> str:
+    return "–" if option.kv_interval is None else f"{option.kv_interval[0]:.1%}-{option.kv_interval[1]:.1%}"
+
+
+def _missing(bands: Sequence[BandAdvice]) -> Iterator[str]:
+    """Which lengths have no evidence beside a band's K, those of one reason together."""
+    places: dict[str, dict[str, list[str]]] = {}
+    for band in bands:
+        if band.choice.option is None:
+            continue
+        reasons: dict[str, list[str]] = {}
+        for length, why in band.missing.items():
+            reasons.setdefault(why.reason, []).append(str(length))
+        for reason, lengths in reasons.items():
+            places.setdefault(reason, {}).setdefault(", ".join(lengths), []).append(band.choice.band.label)
+    for reason, found in places.items():
+        where = "; ".join(f"K = {lengths} at {', '.join(labels)}" for lengths, labels in found.items())
+        yield f"no evidence for {where}: {reason}"
+
+
+def _saving(saving: Saving) -> str:
+    low, high = saving.interval
+    text = f"saves {saving.saved:.4g} {saving.unit} ({low:.4g} to {high:.4g}) of {saving.spent:.4g} that ran"
+    share = saving.share_without_evidence
     return text + (f"; {share:.0%} of the time has no evidence for its K" if share else "")
+
+
+def _canary(plan: CanaryPlan) -> str:
+    gate = f"passes the gate on TPOT ({plan.tolerance:+.0%})"
+    parts = [f"{_of(plan.passes_gate)} {gate}" if plan.passes_gate else f"no canary of 3 months {gate}"]
+    if plan.shows_gain:
+        parts.append(f"{_of(plan.shows_gain)} shows the gain itself")
+    rests = "" if plan.unit == "hour" else "; taken from blocks of 10 minutes, it may take longer"
+    return f"canary (TPOT {plan.expected_change:+.1%} foretold): {', '.join(parts)}{rests}"
+
+
+def _of(canary: Canary) -> str:
+    return f"{canary.share:.0%} of the traffic for {canary.hours} hours"

@@ -16,31 +16,37 @@ from ..schemas.errors import UsageError
 
 Evidence = Literal["measured", "model", "neighbour", "none"]
 
-TIE_QUANTILE = 1.96
-"""Two lengths tie where the difference of their TPOT is within its 95 % interval."""
 OPEN_END = 1024
 """Where the last band ends when the deployment does not say how many requests it runs: vLLM's greatest default."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One draft length at one load band; times in ms, ``error`` is one standard error of TPOT."""
+    """One draft length at one load band; times in ms, intervals are of 95 %."""
 
     length: int
     tpot_ms: float
-    error: float
+    margin_ms: float
+    """Half the width of the interval of TPOT."""
     round_time_ms: float
     effective_length: float
     evidence: Evidence
+    unit: str | None = None
+    """What the interval rests on: night, hour, block, observation or model."""
+    extrapolated: bool = False
+    """Whether the length lies beyond every draft whose acceptance is known."""
     gap_ms: float | None = None
-    """p99 of the stream gap where it was measured, else the predicted round time."""
-    kv_share: float | None = None
-    """Share of KV capacity that candidates take, an estimate."""
+    """p99 of the stream gap."""
+    gap_interval: tuple[float, float | None] | None = None
+    kv_usage: float | None = None
+    """p95 of the share of KV cache in use, candidates included."""
+    kv_interval: tuple[float, float] | None = None
+    """From the mean share to the greatest one."""
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 % interval of TPOT in ms."""
-        return self.tpot_ms - TIE_QUANTILE * self.error, self.tpot_ms + TIE_QUANTILE * self.error
+        return self.tpot_ms - self.margin_ms, self.tpot_ms + self.margin_ms
 
 
 @dataclass(frozen=True)
@@ -61,46 +67,51 @@ class Choice:
     reason: str
     option: Option | None = None
     options: tuple[Option, ...] = field(default=())
+    """All lengths with evidence, the shortest first."""
+
+    @property
+    def neighbours(self) -> tuple[Option | None, Option | None]:
+        """The next shorter and the next longer length with evidence."""
+        shorter = [option for option in self.options if option.length < self.length]
+        longer = [option for option in self.options if option.length > self.length]
+        return (shorter[-1] if shorter else None, longer[0] if longer else None)
 
 
-def choose(band: LoadBand, options: Sequence[Option], limits: Limits, kv_usage: float | None = None) -> Choice | None:
-    """The best length of a band; None where nothing says what ordinary decode costs there, or nothing else ran.
-
-    ``kv_usage`` is the greatest share of KV cache seen in the band.
-    """
+def choose(band: LoadBand, options: Sequence[Option], limits: Limits) -> Choice | None:
+    """The best length of a band; None where nothing has evidence."""
     if not options:
         return None
-    ranked = sorted(options, key=lambda option: (option.tpot_ms, option.length))
-    allowed = [option for option in ranked if _within(option, limits, kv_usage)] or [
-        min(options, key=lambda option: option.length)
-    ]
-    best = allowed[0]
-    chosen = min((option for option in allowed if _ties(option, best)), key=lambda option: option.length)
-    excluded = [option.length for option in ranked if option.tpot_ms < chosen.tpot_ms and option not in allowed]
-    reason = _reason(chosen, best, ranked, excluded)
-    return Choice(band, chosen.length, chosen.evidence, reason, chosen, tuple(sorted(options, key=lambda o: o.length)))
+    known = tuple(sorted(options, key=lambda option: option.length))
+    allowed = [option for option in known if _within(option, limits)]
+    if not allowed:
+        zero = next((option for option in known if option.length == 0), None)
+        reason = "every length with evidence breaks a limit, so no drafts are left"
+        return Choice(band, 0, zero.evidence if zero else "none", reason, zero, known)
+    best = min(allowed, key=lambda option: (option.tpot_ms, option.length))
+    chosen = next(option for option in allowed if _ties(option, best))
+    faster = [option.length for option in known if option.tpot_ms < chosen.tpot_ms and option not in allowed]
+    return Choice(band, chosen.length, chosen.evidence, _reason(chosen, best, known, faster), chosen, known)
 
 
-def _within(option: Option, limits: Limits, kv_usage: float | None) -> bool:
-    if limits.gap_ms is not None and option.gap_ms is not None and option.gap_ms > limits.gap_ms:
+def _within(option: Option, limits: Limits) -> bool:
+    gap = option.round_time_ms if option.gap_ms is None else option.gap_ms
+    if limits.gap_ms is not None and gap > limits.gap_ms:
         return False
-    if limits.kv_usage is not None and option.kv_share is not None and kv_usage is not None and option.length > 0:
-        return kv_usage + option.kv_share <= limits.kv_usage
-    return True
+    return limits.kv_usage is None or option.kv_interval is None or option.kv_interval[1] <= limits.kv_usage
 
 
 def _ties(option: Option, best: Option) -> bool:
-    return option.tpot_ms - best.tpot_ms <= TIE_QUANTILE * math.hypot(option.error, best.error)
+    return option is best or option.tpot_ms - best.tpot_ms <= math.hypot(option.margin_ms, best.margin_ms)
 
 
-def _reason(chosen: Option, best: Option, ranked: Sequence[Option], excluded: Sequence[int]) -> str:
-    if len(ranked) == 1:
-        return f"only K = {chosen.length} has evidence here: nothing says what another length would give"
-    if excluded:
-        return f"K = {', '.join(map(str, excluded))} would be faster but breaks a limit"
+def _reason(chosen: Option, best: Option, known: Sequence[Option], faster: Sequence[int]) -> str:
+    if len(known) == 1:
+        return f"no evidence of gain: only K = {chosen.length} has evidence here"
+    if faster:
+        return f"K = {', '.join(map(str, faster))} would be faster but breaks a limit"
     if chosen is not best:
         return f"ties with K = {best.length} ({best.tpot_ms:.2f} ms) within the error, so the smaller length stays"
-    second = ranked[1] if ranked[0] is chosen else ranked[0]
+    second = min((option for option in known if option is not chosen), key=lambda option: option.tpot_ms)
     return f"{chosen.tpot_ms:.2f} ms a token against {second.tpot_ms:.2f} ms at K = {second.length}"
 
 

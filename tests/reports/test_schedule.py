@@ -25,12 +25,12 @@ BANDS = DEFAULT_SETTINGS.load_bands
 NO_LIMITS = Limits()
 
 
-def option(length: int, tpot: float, error: float = 0.01, **facts) -> Option:
-    return Option(length, tpot, error, tpot * 2, 2.0, "measured", **facts)
+def option(length: int, tpot: float, margin: float = 0.01, **facts) -> Option:
+    return Option(length, tpot, margin, tpot * 2, 2.0, "measured", **facts)
 
 
-def chosen(*options: Option, limits: Limits = NO_LIMITS, kv_usage: float | None = None) -> Choice:
-    found = choose(BANDS[0], options, limits, kv_usage)
+def chosen(*options: Option, limits: Limits = NO_LIMITS) -> Choice:
+    found = choose(BANDS[0], options, limits)
     assert found is not None
     return found
 
@@ -40,7 +40,7 @@ def test_the_lowest_time_per_token_wins() -> None:
 
 
 def test_a_tie_within_the_error_keeps_the_smaller_length() -> None:
-    found = chosen(option(0, 10.0, 0.3), option(3, 9.5, 0.3))
+    found = chosen(option(0, 10.0, 0.4), option(3, 9.5, 0.4))
     assert found.length == 0
     assert "ties with K = 3" in found.reason
 
@@ -56,13 +56,22 @@ def test_a_faster_length_that_breaks_the_gap_limit_is_left_out() -> None:
 
 
 def test_candidates_must_fit_into_the_kv_cache() -> None:
-    options = (option(0, 10.0, kv_share=0.0), option(3, 7.0, kv_share=0.05))
-    assert chosen(*options, limits=Limits(kv_usage=0.98), kv_usage=0.97).length == 0
-    assert chosen(*options, limits=Limits(kv_usage=0.98), kv_usage=0.5).length == 3
+    options = (option(0, 10.0, kv_interval=(0.9, 0.97)), option(3, 7.0, kv_interval=(0.95, 0.99)))
+    assert chosen(*options, limits=Limits(kv_usage=0.98)).length == 0
+    assert chosen(*options, limits=Limits(kv_usage=0.995)).length == 3
+
+
+def test_without_a_length_that_keeps_the_limits_nothing_is_drafted() -> None:
+    found = chosen(option(1, 8.0), option(3, 7.0), limits=Limits(gap_ms=5.0))
+    assert (found.length, found.option, found.evidence) == (0, None, "none")
+
+
+def test_a_length_of_uncertain_time_ties_with_the_best_one() -> None:
+    assert chosen(option(1, 8.0, 1.5), option(3, 7.0)).length == 1
 
 
 def test_one_length_alone_is_no_comparison() -> None:
-    assert "only K = 3 has evidence" in chosen(option(3, 7.0)).reason
+    assert "no evidence of gain: only K = 3" in chosen(option(3, 7.0)).reason
     assert choose(BANDS[0], [], Limits()) is None
 
 

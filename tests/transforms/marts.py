@@ -55,19 +55,28 @@ class House:
     def put(self, table: str, *rows: Row) -> House:
         """Insert rows; columns that a row leaves out hold GIVEN, else null."""
         declared = TABLES[table]
+        alike: dict[tuple[str, ...], list[Any]] = {}
         for row in rows:
             full = {**_given(declared), **row}
             unknown = set(full) - set(declared.names)
             assert not unknown, f"{table} has no {unknown}"
+            alike.setdefault(tuple(full), []).extend(full.values())
+        for names, values in alike.items():
+            marks = f"({', '.join('?' * len(names))})"
             self.connection.execute(
-                f"INSERT INTO {table} ({', '.join(map(quote, full))}) VALUES ({', '.join('?' * len(full))})",
-                list(full.values()),
+                f"INSERT INTO {table} ({', '.join(map(quote, names))}) "
+                f"VALUES {', '.join([marks] * (len(values) // len(names)))}",
+                values,
             )
         return self
 
     def mart(self, name: str) -> list[dict[str, Any]]:
         """All rows of a mart, in order of all columns."""
         return self._computed(needed_marts(name))[name]
+
+    def marts(self, *names: str) -> dict[str, list[dict[str, Any]]]:
+        """All rows of some marts and of those that they read, by name."""
+        return self._computed(needed_marts(*names))
 
     def every_mart(self) -> dict[str, list[dict[str, Any]]]:
         """All rows of all marts, by name."""
@@ -90,9 +99,9 @@ class House:
         return rows[0]
 
 
-def needed_marts(name: str) -> Iterator[Table]:
-    """The marts that a mart reads, in order, and the mart itself."""
-    wanted = {name}
+def needed_marts(*names: str) -> Iterator[Table]:
+    """The marts that these read, in order, and they themselves."""
+    wanted = set(names)
     for table in reversed(MART_TABLES):
         if table.name in wanted:
             wanted |= MARTS & set(table.reads)

@@ -1,0 +1,74 @@
+"""Evidence for draft lengths from small marts: what ran, what a twin without drafts took, and how sure that is."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from specledger.reports.evidence import Evidence
+from specledger.reports.schedule import Option
+from specledger.schemas.errors import UsageError
+from tests.reports.deployment_house import Deployments
+
+SCHEDULE = {"draft_limit": 3, "draft_schedule": "[[1, 4, 3], [5, 512, 1]]", "max_num_seqs": 512}
+
+
+def options(found: Evidence, band: str = "2-4") -> dict[int, Option]:
+    return {option.length: option for option in found.bands[band].options}
+
+
+def test_every_length_that_ran_is_measured_over_hours() -> None:
+    house = Deployments().start(**SCHEDULE, tensor_parallel=4, pipeline_parallel=1)
+    house.ran(3, 0, 8.0, 1.0).ran(3, 3, 12.4, 2.8).ran(6, 1, 11.0, 1.6)
+    found = house.evidence()
+    assert {length: round(option.tpot_ms, 6) for length, option in options(found).items()} == {
+        0: 8.0,
+        3: round(12.4 / 2.8, 6),
+    }
+    assert {option.unit for option in options(found).values()} == {"hour"}
+    # Ten hours, odd and even ones 0.2 % apart to either side: t(9) · 0.002 / √9.
+    assert options(found)[3].margin_ms / options(found)[3].tpot_ms == pytest.approx(2.262 * 0.002 / 3, rel=1e-3)
+    assert found.in_force.schedule(1_024) == [[1, 4, 3], [5, 512, 1]]
+    assert found.bands["5-8"].times == {6: 1.0}
+    assert found.bands["2-4"].load.gpus == 4.0
+    assert found.hourly.unit == "hour"
+
+
+def test_ordinary_decode_of_a_twin_stands_in_for_length_zero() -> None:
+    house = Deployments().start(draft_limit=3).start("plain", speculative=False)
+    house.ran(3, 3, 40.0, 2.5).ran(3, 0, 10.0, 1.0, name="plain")
+    found = house.evidence()
+    assert options(found)[0].tpot_ms == pytest.approx(10.0)
+    assert [(ran.length, ran.own) for ran in found.bands["2-4"].ran] == [(3, True), (0, False)]
+
+
+def test_a_fixed_length_counts_the_steps_for_which_the_drafter_found_nothing() -> None:
+    house = Deployments().start(draft_method="ngram", draft_limit=3)
+    house.ran(3, 3, 20.0, 1.5, step_rounds=400)
+    option = options(house.evidence())[3]
+    assert (option.effective_length, option.tpot_ms) == (1.5, pytest.approx(20 / 1.5))
+
+
+def test_few_steps_are_no_evidence() -> None:
+    found = Deployments().start(draft_limit=3).ran(3, 3, 20.0, 2.0, steps=9, hours=2).evidence()
+    assert options(found) == {}
+    assert found.bands["2-4"].missing[3].reason == "nothing ran here long enough"
+
+
+def test_few_hours_rest_on_single_observations() -> None:
+    found = Deployments().start(**SCHEDULE).ran(3, 3, 20.0, 2.0, hours=2).evidence()
+    assert options(found)[3].unit == "observation"
+    assert found.hourly is None
+
+
+def test_only_the_nights_asked_for_count() -> None:
+    house = Deployments().start(**SCHEDULE).ran(3, 3, 20.0, 2.0)
+    assert house.evidence(dates=[dt.date(2026, 11, 29)]).dates == (dt.date(2026, 11, 29),)
+    with pytest.raises(UsageError, match="nothing of deployment"):
+        house.evidence(dates=[dt.date(2026, 11, 30)])
+
+
+def test_an_unknown_deployment_is_wrong_use() -> None:
+    with pytest.raises(UsageError, match="nothing of deployment"):
+        Deployments().evidence("x")
