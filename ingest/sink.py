@@ -108,11 +108,14 @@ class Batch:
 
     # --- what readers give ---------------------------------------------------------------------------------------
 
-    def add(self, table: str, frame: pl.DataFrame) -> None:
-        """Buffer rows that have the column ``_input``; ValueError for what the declaration does not allow."""
+    def add(self, table: str, frame: pl.DataFrame, number: int | None = None) -> None:
+        """Buffer rows of the input ``number``, or that have the column ``_input``.
+
+        ValueError for what the declaration does not allow.
+        """
         if frame.height == 0:
             return
-        shaped = self._shape(TABLES[table], frame)
+        shaped = self._shape(TABLES[table], frame, number)
         self._buffers.setdefault(table, []).append(shaped)
         self._buffered += int(shaped.estimated_size())
         if self._buffered >= FLUSH_BYTES:
@@ -138,32 +141,37 @@ class Batch:
         """Keep a message once."""
         self._notes.setdefault(message)
 
-    def _shape(self, table: Table, frame: pl.DataFrame) -> pl.DataFrame:
+    def _shape(self, table: Table, frame: pl.DataFrame, number: int | None) -> pl.DataFrame:
         """The frame with exactly the declared columns, and ``_input``, ``_deployment`` and ``_date``."""
         schema = SCHEMAS[table.name]
         strange = set(frame.columns) - set(schema) - {"_input", "deployment", "date"}
         if strange:
             raise ValueError(f"{table.name} has no column {', '.join(sorted(strange))}")
-        contexts = [tally.context for tally in self.tallies]
-        frame = frame.with_columns(pl.col("_input").cast(pl.UInt32))
-        columns = [
-            pl.col(name).cast(kind) if name in frame.columns else pl.lit(None, kind).alias(name)
-            for name, kind in schema.items()
-        ]
-        deployment = pl.col("deployment") if "deployment" in frame.columns else pl.lit(None, pl.String)
-        frame = frame.select(*columns, deployment.alias("_deployment"), "_input")
-        frame = frame.with_columns(
-            _filled(frame, "source", [context.source for context in contexts]),
-            _filled(frame, "instance", [context.instance for context in contexts]),
-            _filled(frame, "_deployment", [context.deployment for context in contexts]),
-        )
+        tallies = self.tallies if number is None else [self.tallies[number]]
+        contexts = [tally.context for tally in tallies]
+        inputs = _constant("_input", number, pl.UInt32(), frame.height) if number is not None else frame["_input"]
+        # Series by series: a query plan for each of the many small frames would take longer than the work itself.
+        given = {column.name: column for column in frame.get_columns()}
+        if "deployment" in given:
+            given["_deployment"] = given["deployment"].alias("_deployment")
+        shaped = {
+            name: given[name].cast(kind) if name in given else _constant(name, None, kind, frame.height)
+            for name, kind in {**schema, "_deployment": pl.String()}.items()
+        }
+        for name, values in (
+            ("source", [context.source for context in contexts]),
+            ("instance", [context.instance for context in contexts]),
+            ("_deployment", [context.deployment for context in contexts]),
+        ):
+            shaped[name] = _filled(shaped[name], inputs, values)
         for column in table.stored_columns:
-            if not column.nullable and frame[column.name].null_count():
+            if not column.nullable and shaped[column.name].null_count():
                 raise ValueError(f"{table.name}.{column.name} may not be null")
-        moment = pl.coalesce(*table.moment).dt.date() if table.moment else pl.lit(None, pl.Date)
-        frame = frame.with_columns(moment.alias("_date"))
+        day = _constant("_date", None, pl.Date(), frame.height)
+        for name in table.moment:
+            day = day.zip_with(day.is_not_null(), shaped[name].cast(pl.Date))
         days = [(context.named_at or context.modified_at).date() for context in contexts]
-        return frame.with_columns(_filled(frame, "_date", days))
+        return pl.DataFrame([*shaped.values(), inputs.cast(pl.UInt32), _filled(day, inputs, days)])
 
     # --- writing -------------------------------------------------------------------------------------------------
 
@@ -293,13 +301,20 @@ def _in_order(rows: pl.DataFrame, order: list[str]) -> bool:
     return True
 
 
-def _filled(frame: pl.DataFrame, name: str, values: Sequence[dt.date | str]) -> pl.Series:
-    """The column with its nulls replaced by the value of the row's input."""
-    if frame[name].null_count() == 0:
-        return frame[name]
-    by_input = pl.Series(name, values)
-    given = by_input.gather(frame["_input"]) if len(values) > 1 else pl.repeat(values[0], frame.height, eager=True)
-    return frame[name].fill_null(given.alias(name))
+def _constant(name: str, value: int | str | dt.date | None, kind: pl.DataType, height: int) -> pl.Series:
+    return pl.Series(name, [value], kind).new_from_index(0, height)
+
+
+def _filled(column: pl.Series, inputs: pl.Series, values: Sequence[dt.date | str]) -> pl.Series:
+    """The column with its nulls replaced by the value of the row's input; one value stands for all."""
+    missing = column.null_count()
+    if not missing:
+        return column
+    if len(values) > 1:
+        given = pl.Series(column.name, values).gather(inputs).cast(column.dtype)
+    else:
+        given = _constant(column.name, values[0], column.dtype, len(column))
+    return given if missing == len(column) else column.fill_null(given)
 
 
 class InputSink:
@@ -311,7 +326,7 @@ class InputSink:
 
     def rows(self, table: str, frame: pl.DataFrame, records: int | None = None) -> None:
         self._batch.tallies[self._number].rows += frame.height if records is None else records
-        self._batch.add(table, frame.with_columns(_input=pl.lit(self._number, pl.UInt32)))
+        self._batch.add(table, frame, self._number)
 
     def reject(self, byte_offset: int | None, reason: str, text: str | bytes, records: int = 1) -> None:
         self._batch.reject(self._number, byte_offset, reason, text, records)
