@@ -162,8 +162,8 @@ def interval(gate: GateResult) -> str:
 
 
 def tolerance(gate: GateResult) -> str:
-    """What the gate allowed; empty where nothing was set."""
-    if gate.tolerance is None:
+    """What the gate allowed; empty where nothing was set, or where the reason alone can say it (correctness)."""
+    if gate.tolerance is None or gate.gate == "correctness":
         return ""
     if gate.units in PERCENT_UNITS and gate.kind == "limit":
         return percent(gate.tolerance, brief=True)

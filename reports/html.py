@@ -146,7 +146,7 @@ def _figure(chart: Chart, rows: Rows) -> Figure:
         measures,
         basis(rows),
         embedded_json(spec),
-        Markup(pictures.svg_text(spec)),  # noqa: S704
+        Markup(pictures.still(spec, chart.name)),  # noqa: S704
         tables.chart_table(chart, rows),
     )
 

@@ -63,6 +63,7 @@ def _environment() -> jinja2.Environment:
         "percent": form.percent,
         "place": form.place,
         "plural": form.plural,
+        "sortable": lambda value: f"{value:.7g}" if isinstance(value, float) else value,
         "tolerance": form.tolerance,
         "verdict_label": form.verdict_label,
     }

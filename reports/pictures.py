@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
+from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +19,9 @@ if TYPE_CHECKING:
 VEGA_LITE = "6.4"
 """Version of Vega-Lite that both Altair's charts and the embedded bundle speak."""
 STILL_WIDTH = 480
-"""Pixels of a chart in the page for readers without scripts, whose width is not known."""
+"""Pixels of a chart in the page before its script runs, when the width is not known."""
+RECURRING = 8
+"""A shape that a picture has more often than this is written once and referred to."""
 ROWS = "rows"
 """Name of the data of a chart."""
 MOST_POINTS = 40
@@ -77,13 +82,47 @@ def png(spec: dict[str, Any], scale: float = 2) -> bytes:
     return picture
 
 
+def still(spec: dict[str, Any], name: str) -> str:
+    """A picture that stands in a page until a script draws the chart: one image with one description, and small.
+
+    ``name`` is that of the chart, for names inside the picture that no other one in the page has.
+    """
+    plain = {**spec, "width": STILL_WIDTH, "config": {**spec["config"], "aria": False}}
+    described = html.escape(spec["description"], quote=True)
+    return _shared_shapes(svg_text(plain), name).replace("<svg ", f'<svg role="img" aria-label="{described}" ', 1)
+
+
+def _shared_shapes(svg: str, name: str) -> str:
+    """The picture with coordinates to a tenth of a pixel, and each shape that recurs written once."""
+    short = _COORDINATES.sub(
+        lambda found: _DECIMALS.sub(lambda n: f"{float(n[0]):.1f}".removesuffix(".0"), found[0]), svg
+    )
+    counts = Counter(shape for _, shape in _PLACED.findall(short))
+    shared = {shape: f"{name}-{number}" for number, (shape, n) in enumerate(counts.most_common()) if n > RECURRING}
+    used = _PLACED.sub(
+        lambda found: f'<use transform="{found[1]}" href="#{shared[found[2]]}"/>' if found[2] in shared else found[0],
+        short,
+    )
+    shapes = "".join(f'<path id="{key}" {shape}/>' for shape, key in shared.items())
+    return used.replace("<g ", f"<defs>{shapes}</defs><g ", 1) if shapes else used
+
+
+def _tenth(found: re.Match[str]) -> str:
+    return f"{float(found[0]):.1f}".removesuffix(".0")
+
+
 def svg_text(spec: dict[str, Any]) -> str:
     """The specification as SVG text; colours that are CSS variables stay variables."""
     import vl_convert
 
-    still = {**spec, "width": STILL_WIDTH} if spec.get("width") == "container" else spec
-    text: str = vl_convert.vegalite_to_svg(still, vl_version=VEGA_LITE)
+    sized = {**spec, "width": STILL_WIDTH} if spec.get("width") == "container" else spec
+    text: str = vl_convert.vegalite_to_svg(sized, vl_version=VEGA_LITE)
     return text
+
+
+_COORDINATES = re.compile(r' (?:transform|d|x|y|x1|x2|y1|y2|width|height)="[^"]*"')
+_DECIMALS = re.compile(r"-?\d+\.\d{2,}")
+_PLACED = re.compile(r'<path transform="(translate\([^)"]*\))" (d="[^>]*?)/>')
 
 
 @cache

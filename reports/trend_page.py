@@ -200,4 +200,4 @@ def _numbers(
 
 
 def _value(night: Night | None) -> tables.Cell:
-    return tables.Cell("–") if night is None else tables.Cell(number(night.value), float(f"{night.value:.6g}"))
+    return tables.Cell("–") if night is None else tables.Cell(number(night.value), night.value)

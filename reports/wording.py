@@ -7,6 +7,7 @@ gives figures and leaves the judgement out.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -91,9 +92,12 @@ def split(report: Report) -> str | None:
         return None  # told as a change of traffic
     found = sorted(terms(overall, switch=False), key=lambda term: -abs(term.value))
     told = [
-        f"{in_text(term.label)} {effect(term.value, factors=False)}" for term in found if abs(term.value) >= LEAST_TERM
+        f"{in_text(term.label)}{'' if position else ' made tokens'} {percent(abs(math.expm1(term.value)))} "
+        f"{'slower' if term.value > 0 else 'faster'}"
+        for position, term in enumerate(found)
+        if abs(term.value) >= LEAST_TERM
     ]
-    return f"TPOT {effect(overall.d_ln_tpot, factors=False)} in all traffic, as the product of {listed(told)}."
+    return f"TPOT {effect(overall.d_ln_tpot, factors=False)} in all traffic: {listed(told)}."
 
 
 def weighed_apart(report: Report) -> str | None:
@@ -217,26 +221,39 @@ def _measures(report: Report, verdict: Verdict) -> str:
         return _reason(report, verdict_label(verdict))
     groups = [list(group) for _, group in itertools.groupby(judged, key=lambda gate: (gate.gate, gate.measure))]
     groups.sort(key=lambda group: (group[0].gate != "correctness", -max(abs(gate.change or 0) for gate in group)))
-    told = [_group(group) for group in groups[:MOST_MEASURES]]
+    told = groups[:MOST_MEASURES]
+    places = {_places(group) for group in told}
+    alike = len(told) > 1 and len(places) == 1 and all(_everywhere(group) for group in told)
+    sentences = [_group(group, places=not alike) for group in told]
     if len(groups) > MOST_MEASURES:
-        told.append(plural(len(groups) - MOST_MEASURES, "more measure"))
-    return "; ".join(told)
+        sentences.append(plural(len(groups) - MOST_MEASURES, "more measure"))
+    also = f"; each also at load {listed(next(iter(places)))}" if alike and any(places) else ""
+    return "; ".join(sentences) + also
 
 
-def _group(gates: Sequence[GateResult]) -> str:
-    """The results of one measure that share a verdict."""
-    first = gates[0]
+def _everywhere(gates: Sequence[GateResult]) -> bool:
+    """Whether the results of one measure hold overall and have a change."""
+    return any(gate.stratum is None and gate.change is not None and gate.kind != "limit" for gate in gates)
+
+
+def _places(gates: Sequence[GateResult]) -> tuple[str, ...]:
+    return tuple(gate.stratum.load_band for gate in gates if gate.stratum is not None)
+
+
+def _group(gates: Sequence[GateResult], *, places: bool) -> str:
+    """The results of one measure that share a verdict, with the loads where they hold too."""
+    overall = next((gate for gate in gates if gate.stratum is None), None)
+    first = overall or gates[0]
     label = in_sentence(first.measure)
     if first.change is None or first.kind == "limit":
-        return f"{label}: {first.reason.rstrip('.')}"
+        reason = first.reason.rstrip(".")
+        return in_text(reason) if reason.lower().startswith(label.split()[0].lower()) else f"{label}: {reason}"
     allowed = f" (allowed {tolerance(first)})" if first.tolerance is not None else ""
-    overall = next((gate for gate in gates if gate.stratum is None), None)
-    bands = [gate for gate in gates if gate.stratum is not None]
     if overall is not None:
-        also = f", also at load {listed([gate.stratum.load_band for gate in bands if gate.stratum])}" if bands else ""
+        also = f", also at load {listed(_places(gates))}" if places and _places(gates) else ""
         return f"{label} {moved(overall)}{allowed}{also}"
-    places = [f"{gate.stratum.load_band} ({change(gate)})" for gate in bands if gate.stratum]
-    return f"{label} at load {listed(places)}{allowed}"
+    told = [f"{gate.stratum.load_band} ({change(gate)})" for gate in gates if gate.stratum]
+    return f"{label} at load {listed(told)}{allowed}"
 
 
 def moved(gate: GateResult) -> str:

@@ -15,6 +15,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
+PATIENCE_MS = 180_000
+"""How long anything may take: a loaded machine with two cores is slow, which is no fault of the page."""
 ARGUMENTS = (
     "--disable-gpu",
     "--disable-quic",
@@ -43,7 +45,9 @@ def chromium() -> Iterator[Browser]:
             pytest.fail("Chromium is needed here and not installed: apt-get install chromium.")
         pytest.skip("Chromium is not installed: apt-get install chromium.")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS), chromium_sandbox=False)
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=list(ARGUMENTS), chromium_sandbox=False, timeout=PATIENCE_MS
+        )
         try:
             yield browser
         finally:
@@ -68,6 +72,7 @@ def visit(
         offline=True,
         java_script_enabled=scripts,
     )
+    context.set_default_timeout(PATIENCE_MS)
     try:
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         found = Visit(context.new_page())

@@ -14,6 +14,8 @@ from .over_time import TIME_FORMAT
 from .palette import BASELINE, INK, SURFACE
 from .parts import LEGEND, ROWS, finish, holds, interval, tips
 
+MOST_DEPLOYMENTS = 4
+"""More lines than this cannot be told apart; the page of all nights has every deployment."""
 LAST = "last night"
 SHAPES = {"in the baseline": "circle", "not in the baseline": "square", LAST: "diamond"}
 """What a night is to the report, and its shape; only the last one is filled, in the colour of the measure."""
@@ -23,7 +25,12 @@ def night_rows(measure: str) -> Callable[[Report], Rows]:
     """A function that takes the nights of one measure, over all loads, out of a report."""
 
     def rows(report: Report) -> list[dict[str, Any]]:
-        nights = [night for night in report.history if night.measure == measure and night.load_band == "all"]
+        chosen = _chosen(report)
+        nights = [
+            night
+            for night in report.history
+            if night.measure == measure and night.load_band == "all" and night.deployment in chosen
+        ]
         last = {night.deployment: night.date for night in sorted(nights, key=lambda night: night.date)}
         return [
             {
@@ -44,6 +51,15 @@ def night_rows(measure: str) -> Callable[[Report], Rows]:
         ]
 
     return rows
+
+
+def _chosen(report: Report) -> set[str]:
+    """The deployments that are shown: all of a few, else those with the latest change of level."""
+    latest = {night.deployment: "" for night in report.history}
+    for night in report.history:
+        if night.change_point and night.load_band == "all":
+            latest[night.deployment] = max(latest[night.deployment], night.date)
+    return set(sorted(sorted(latest), key=lambda name: latest[name], reverse=True)[:MOST_DEPLOYMENTS])
 
 
 def nights(measure: str, unit: str, colour: str) -> Callable[[Rows], alt.LayerChart]:

@@ -43,7 +43,6 @@ def _nights(measure: str, colour: str) -> Chart:
             Shown("upper", "To", unit),
             Shown("role", "This night is"),
             Shown("change_point", "New level"),
-            Shown("judged", "Judged"),
         ),
         "Nights are looked back on once the candidate's deployment has six of them.",
         series="deployment",

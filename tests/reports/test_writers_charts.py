@@ -157,6 +157,20 @@ def test_the_text_alternative_reads_every_point_out() -> None:
     )
 
 
+def test_a_still_picture_is_one_image_that_writes_each_shape_once() -> None:
+    points = tuple(
+        TimePoint("candidate", f"2026-11-20T{hour:02d}:00:00Z", 60, "snapshots", kv_usage_mean=hour / 50)
+        for hour in range(24)
+    )
+    chart = CHARTS["kv_use"]
+    spec = pictures.specification(chart, chart.rows(report(timeline=points)))
+    picture = pictures.still(spec, "kv_use")
+    assert picture.startswith('<svg role="img" aria-label="KV cache in use. candidate: 2026-11-20T00:00:00Z 0')
+    assert picture.count('href="#kv_use-0"') == 24
+    assert picture.count('id="kv_use-0"') == 1
+    assert "aria-label" not in picture.split(">", 1)[1]
+
+
 def test_a_picture_has_no_colour_left_open() -> None:
     chart = CHARTS["speedup"]
     for dark in (False, True):

@@ -13,44 +13,16 @@ from lxml import html as parser
 
 from specledger.reports import trend, trend_page
 from specledger.reports.course import HEIGHT, WIDTH, course
-from specledger.reports.model import Night, Report, Side, to_json
-from specledger.reports.trend import NightlyReport, Trend
+from specledger.reports.model import Report, Side, to_json
+from specledger.reports.trend import Trend
 from specledger.schemas.config import DEFAULT_SETTINGS
 from specledger.schemas.errors import UsageError
 from specledger.schemas.warehouse import Warehouse
 from tests.reports.fleet import WORLD, put_requests
+from tests.sample_nights import FIRST, fleet, hostile_nights, night, told
 from tests.sample_reports import HOSTILE, gate, report
 
-FIRST = dt.date(2026, 9, 1)
 NOW = dt.datetime(2026, 11, 30, 4)
-
-
-def night(day: int, value: float = 2.7, *, deployment: str = "a", **changed: object) -> Night:
-    settled = {"measure": "acceptance_length", "interval": (value - 0.02, value + 0.02)} | changed
-    return Night(deployment=deployment, date=(FIRST + dt.timedelta(days=day)).isoformat(), value=value, **settled)  # type: ignore[arg-type]
-
-
-def told(day: int, verdict: str = "pass", deployment: str = "a", sentence: str = "All is well.") -> NightlyReport:
-    date = (FIRST + dt.timedelta(days=day)).isoformat()
-    return NightlyReport(f"{date}/{deployment}/report.json", 1, date, (deployment,), verdict, sentence, "")  # type: ignore[arg-type]
-
-
-def fleet(deployments: int, nights: int) -> Trend:
-    """Every measure of every deployment on every night, each night with a report."""
-    names = [f"llama70b-fp8-{number:02d}" for number in range(deployments)]
-    return Trend(
-        tuple(
-            night(day, 2.7 + (day * 7 % 11) / 100, deployment=name, measure=measure)
-            for name in names
-            for measure in trend_page.COLOURS
-            for day in range(nights)
-        ),
-        tuple(
-            told(day, "fail" if day % 9 == 0 else "pass", name, "Failed: acceptance length −7 % (allowed −5 %). " * 3)
-            for day in range(nights)
-            for name in names
-        ),
-    )
 
 
 def tree(shown: Trend) -> parser.HtmlElement:
@@ -162,11 +134,7 @@ def test_one_wild_interval_flattens_no_other_night() -> None:
 
 
 def test_hostile_names_are_text() -> None:
-    shown = Trend(
-        tuple(night(0, deployment=name) for name in HOSTILE),
-        tuple(told(0, "fail", name, name) for name in HOSTILE),
-    )
-    page = tree(shown)
+    page = tree(hostile_nights())
     assert page.xpath("//img") == []
     assert len(page.xpath("//script")) == 1
     assert all(

@@ -27,6 +27,15 @@ def test_a_measure_that_failed_only_at_bands_is_told_with_each_change() -> None:
     assert wording.headline(failed) == "Failed: TPOT at load 2-4 (+20.0 %) and 5-8 (+30.0 %) (allowed +5 %)."
 
 
+def test_loads_that_several_measures_share_are_said_once() -> None:
+    names = ("tpot_ms", "round_time_ms")
+    failed = report(*(gate(name) for name in names), *(gate(name, load_band=band) for name in names for band in "12"))
+    assert wording.headline(failed) == (
+        "Failed: round time rose by 20.0 % (allowed +5 %); TPOT rose by 20.0 % (allowed +5 %); each also at load 1 "
+        "and 2."
+    )
+
+
 def test_correctness_comes_first_and_in_the_words_of_its_gate() -> None:
     dead = gate(
         "acceptance_length",
@@ -34,10 +43,10 @@ def test_correctness_comes_first_and_in_the_words_of_its_gate() -> None:
         kind="limit",
         change=None,
         interval=None,
-        reason="No draft token was accepted in 20,016 rounds.",
+        reason="Acceptance is dead: 0 of 20,016 rounds.",
     )
     assert wording.headline(report(gate(), dead)) == (
-        "Failed: acceptance length: No draft token was accepted in 20,016 rounds; TPOT rose by 20.0 % (allowed +5 %)."
+        "Failed: acceptance is dead: 0 of 20,016 rounds; TPOT rose by 20.0 % (allowed +5 %)."
     )
 
 
@@ -105,7 +114,8 @@ def test_there_is_no_benefit_without_speculation() -> None:
 def test_the_split_names_its_terms_largest_first() -> None:
     row = SplitRow(None, 0.1141, 0.0078, 0.0901, 0.0, -0.0004, 0.0166, "requests", 1.0, "acceptance")
     assert wording.split(report(split=(row,))) == (
-        "TPOT +12.1 % in all traffic, as the product of acceptance +9.4 %, traffic mix +1.7 % and round time +0.78 %."
+        "TPOT +12.1 % in all traffic: acceptance made tokens 9.4 % slower, traffic mix 1.7 % slower and round "
+        "time 0.78 % slower."
     )
 
 
