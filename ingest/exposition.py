@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -60,9 +61,10 @@ def read(stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
 
 def read_many(inputs: Iterable[Input], sink: BatchSink) -> list[Progress]:
     """As ``read``, for many inputs at once."""
-    batch = _Batch(sink)
-    ends = [batch.take(one) for one in inputs]
-    batch.finish()
+    with ThreadPoolExecutor(1) as pool:
+        batch = _Batch(sink, pool)
+        ends = [batch.take(one) for one in inputs]
+        batch.finish()
     return ends
 
 
@@ -78,8 +80,11 @@ class _Shape:
 class _Batch:
     """What was read and is not yet given to the sink."""
 
-    def __init__(self, sink: BatchSink) -> None:
+    def __init__(self, sink: BatchSink, pool: Executor) -> None:
         self.sink = sink
+        self.pool = pool
+        self.scanned: Future[list[Reading]] | None = None
+        """What is being taken apart while more is read; NumPy and Arrow leave Python's lock for that."""
         self.contexts: list[InputContext] = []
         self.vocabulary = Vocabulary()
         self.scrapes: list[Scrape] = []
@@ -143,13 +148,20 @@ class _Batch:
             self._scan()
 
     def _scan(self) -> None:
-        readings = scan(self.scrapes, self.vocabulary)
-        self.scrapes, self.scrape_bytes = [], 0
-        for reading in readings:
-            self._sort(reading)
-        if self.vocabulary.full:
+        """Start to take the scrapes apart, and sort those that were before them."""
+        before = self.scanned.result() if self.scanned else []
+        if full := self.vocabulary.full:
+            self._sort_all(before)
             self.vocabulary, self.shapes, self.before = Vocabulary(), {}, None
             self.rows.renumber(self.vocabulary)
+        self.scanned = self.pool.submit(scan, self.scrapes, self.vocabulary)
+        self.scrapes, self.scrape_bytes = [], 0
+        if not full:
+            self._sort_all(before)
+
+    def _sort_all(self, readings: Iterable[Reading]) -> None:
+        for reading in readings:
+            self._sort(reading)
 
     def _sort(self, reading: Reading) -> None:
         """Put what a scrape says with the scrapes of the same layout, or reject it."""
@@ -217,7 +229,9 @@ class _Batch:
 
     def finish(self) -> None:
         """Give everything that is held back to the sink."""
-        self._scan()
+        if self.scanned:
+            self._sort_all(self.scanned.result())
+        self._sort_all(scan(self.scrapes, self.vocabulary))
         self.rows.flush()
 
 
