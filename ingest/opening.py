@@ -188,9 +188,11 @@ def _rotation(name: str) -> tuple[str, tuple[int, int, str]]:
     return stem, (2, 0, "")
 
 
-def _order(source: str) -> tuple[str, list[tuple[int, int, str]], tuple[int, int, str], str]:
+def _order(source: str) -> tuple[str, str, list[tuple[int, int, str]], tuple[int, int, str], str]:
     folder, name = os.path.split(source)
     stem, place = _rotation(name)
+    # What is of one kind mostly has one ending, and is read faster in one go.
+    ending = os.path.splitext(stem)[1]  # noqa: PTH122 - a URL is no path
     # Runs of digits compare as numbers, so that scrape 999 comes before scrape 1000.
     parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.findall(r"\d{1,30}|\D+", stem)]
-    return folder, parts, place, name
+    return folder, ending, parts, place, name

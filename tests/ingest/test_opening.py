@@ -43,6 +43,14 @@ def test_dated_rotations_are_read_by_date(tmp_path: Path) -> None:
     ]
 
 
+def test_files_of_one_ending_follow_each_other(tmp_path: Path) -> None:
+    for name in ("1.prom", "1.log", "2.prom", "2.log.1", "2.log", "note"):
+        (tmp_path / name).touch()
+    assert [Path(found.source).name for found in locate([tmp_path])] == [
+        "note", "1.log", "2.log.1", "2.log", "1.prom", "2.prom",
+    ]  # fmt: skip
+
+
 def test_numbers_in_names_compare_as_numbers(tmp_path: Path) -> None:
     create(tmp_path, "999.prom", "1000.prom", "1001.prom.gz")
     assert names(tmp_path) == ["999.prom", "1000.prom", "1001.prom.gz"]
