@@ -37,7 +37,8 @@ def scrapes(capture: str) -> list[str]:
 def test_what_a_writer_says_is_read_back_exactly(seed: int, openmetrics: bool) -> None:
     random = Random(seed)
     facts = draw(random)
-    sink = read(write(facts, random, openmetrics=openmetrics))
+    text = write(facts, random, openmetrics=openmetrics)
+    sink = read(text)
     assert sink.rejects == []
     assert {(row["engine"], row["model_name"]): stated(row) for row in sink.snapshots} == expected(facts)
     assert {
@@ -45,6 +46,7 @@ def test_what_a_writer_says_is_read_back_exactly(seed: int, openmetrics: bool) -
     } == facts.others
     which = "OpenMetrics" if openmetrics else "Prometheus text"
     tried(f"rows of {which} read back", len(sink.snapshots) + len(sink.others))
+    tried(f"samples of {which} read back", sum("vllm" in line and line[0] != "#" for line in text.split("\n")))
 
 
 @settings(max_examples=scaled(10), deadline=None)
