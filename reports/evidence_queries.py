@@ -12,16 +12,16 @@ SELECT origin FROM told WHERE origin IN ('snapshots', 'requests') AND steps > 0
 GROUP BY origin ORDER BY sum(steps) DESC, origin LIMIT 1
 """
 
-# A night ran at one limit where every start until its end says the same one and no schedule: all its steps count, also
-# those for which the drafter found nothing. Other nights are cut into the lengths that ran.
+# A server ran a night at one limit where its starts say the same one and no schedule: all its steps count, also those
+# for which the drafter found nothing. Everything else is cut into the lengths that ran.
 ROWS = """
 WITH totals AS (
-    SELECT date, deployment, origin, block, load, steps, step_tokens, step_decode_ns, step_rounds, n, steps_steps,
-        steps_step_decode, step_decode_decode
+    SELECT date, deployment, instance, origin, block, load, steps, step_tokens, step_decode_ns, step_rounds, n,
+        steps_steps, steps_step_decode, step_decode_decode
     FROM cells_snapshots WHERE origin = $origin
     UNION ALL BY NAME
-    SELECT date, deployment, origin, block, load, steps, step_tokens, step_decode_ns, step_rounds, n, steps_steps,
-        steps_step_decode, step_decode_decode
+    SELECT date, deployment, instance, origin, block, load, steps, step_tokens, step_decode_ns, step_rounds, n,
+        steps_steps, steps_step_decode, step_decode_decode
     FROM cells_requests WHERE origin = $origin
 ),
 starts AS (
@@ -34,11 +34,11 @@ lives AS (
     SELECT *, lead(started_at) OVER (PARTITION BY instance ORDER BY started_at) AS until FROM starts
 ),
 fixed AS (
-    SELECT nights.date, max(draft_limit) AS draft_limit
+    SELECT nights.date, instance, max(draft_limit) AS draft_limit
     FROM (SELECT unnest($dates) AS date) AS nights
     INNER JOIN lives
         ON lives.started_at < nights.date + INTERVAL 1 DAY AND coalesce(lives.until > nights.date, true)
-    GROUP BY nights.date
+    GROUP BY nights.date, instance
     HAVING count(draft_schedule) = 0 AND count(draft_limit) = count(*) AND min(draft_limit) = max(draft_limit)
 ),
 plain AS (
@@ -49,13 +49,13 @@ plain AS (
 ),
 observed AS (
     SELECT totals.*, fixed.draft_limit AS draft_length, true AS own
-    FROM totals INNER JOIN fixed USING (date)
+    FROM totals INNER JOIN fixed USING (date, instance)
     WHERE deployment = $deployment
     UNION ALL BY NAME
     SELECT date, deployment, block, load, steps, step_tokens, step_decode_ns, n, steps_steps, steps_step_decode,
         step_decode_decode, draft_length, CASE WHEN draft_length > 0 THEN steps ELSE 0 END AS step_rounds, true AS own
-    FROM cells_draft_lengths
-    WHERE deployment = $deployment AND date IN (SELECT unnest($dates)) AND date NOT IN (SELECT date FROM fixed)
+    FROM cells_draft_lengths ANTI JOIN fixed USING (date, instance)
+    WHERE deployment = $deployment AND date IN (SELECT unnest($dates))
         AND origin = $origin AND draft_length IS NOT NULL
     UNION ALL BY NAME
     SELECT totals.*, 0 AS draft_length, false AS own

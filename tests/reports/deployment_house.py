@@ -39,6 +39,7 @@ class Deployments:
         noise: float = 0.002,
         steps: int = 1_000,
         hours: int = HOURS,
+        instance: str = "one",
         **cells: Any,
     ) -> Deployments:
         """Rounds of one length at one load; ``noise`` is what even hours take longer and odd ones shorter."""
@@ -49,10 +50,11 @@ class Deployments:
         for hour in range(hours):
             time = round(steps * round_ms * 1e6 * (1 + noise * (1 if hour % 2 == 0 else -1)))
             rows.append({
-                "deployment": name, "date": DAY, "hour": hour, "block": 6 * hour, "load": load, "steps": steps,
-                "step_decode_ns": time, "step_tokens": steps + accepted, "rounds": rounds, "drafted": rounds * length,
-                "accepted": accepted, "accepted_at": by_position, "n": 10, "steps_steps": steps**2 // 10,
-                "steps_step_decode": steps * time // 10, "step_decode_decode": time * time // 10,
+                "deployment": name, "instance": instance, "date": DAY, "hour": hour, "block": 6 * hour, "load": load,
+                "steps": steps, "step_decode_ns": time, "step_tokens": steps + accepted, "rounds": rounds,
+                "drafted": rounds * length, "accepted": accepted, "accepted_at": by_position, "n": 10,
+                "steps_steps": steps**2 // 10, "steps_step_decode": steps * time // 10,
+                "step_decode_decode": time * time // 10,
             })  # fmt: skip
         by_length = {"origin": "snapshots", "draft_length": length}
         self.house.put("cells_draft_lengths", *({**row, **by_length} for row in rows))

@@ -50,6 +50,11 @@ def test_a_fixed_length_counts_the_steps_for_which_the_drafter_found_nothing() -
     assert (option.effective_length, option.tpot_ms) == (1.5, pytest.approx(20 / 1.5))
 
 
+def test_servers_of_other_limits_in_one_deployment_keep_their_own_lengths() -> None:
+    house = Deployments().start(draft_limit=3).ran(3, 3, 20.0, 2.0).ran(3, 1, 15.0, 1.6, instance="two")
+    assert set(options(house.evidence())) == {1, 3}
+
+
 def test_few_steps_are_no_evidence() -> None:
     found = Deployments().start(draft_limit=3).ran(3, 3, 20.0, 2.0, steps=9, hours=2).evidence()
     assert options(found) == {}
