@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -167,7 +168,10 @@ def _terms(clues: Clues) -> list[Advice]:
             leading = term == row.largest and row.d_ln_tpot >= WORTH_NAMING and (failing or term == "mix")
             if size < WORTH_NAMING or not (own or leading) or (term == "mix" and row.stratum is not None):
                 continue
-            finding = f"ln TPOT changed by {row.d_ln_tpot:+.3f}; {term.replace('_', ' ')} alone made it {size:+.3f}."
+            finding = (
+                f"TPOT changed by {math.expm1(row.d_ln_tpot):+.1%}; {term.replace('_', ' ')} alone made it "
+                f"{math.expm1(size):+.1%}."
+            )
             evidence, action = _CAUSES[term](clues, row)
             if any(item.action == action and item.stratum is None for item in found):
                 continue  # said for all loads already

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, cast
 
+import numpy as np
+
 from ..schemas import TABLES
 from ..schemas.measures import MEASURES
 from ..schemas.warehouse import Warehouse
 from .buckets import bracket
 from .cells_read import Frame
 from .compare import SECONDS_TO_MS, Comparison
-from .model import BandFigures, PositionFigures, QuantileFigures, ReconciliationRow, SideName, finite
+from .model import BandFigures, ContextShare, PositionFigures, QuantileFigures, ReconciliationRow, SideName, finite
 from .quantile import edge, whole
 from .selection import Selection, select_nights
 from .sums import Mask
@@ -226,6 +228,21 @@ def _ratio(frame: Frame, measure: str, mask: Mask) -> float | None:
 
 def _whole_number(value: float | None) -> int | None:
     return None if value is None else round(value)
+
+
+def context_shares(comparison: Comparison, labels: Sequence[str]) -> list[ContextShare]:
+    """How each side's output is spread over context bands (``labels``, shortest first); only requests can tell."""
+    found = []
+    for name, side in zip(NAMES, comparison.sides, strict=True):
+        frame = comparison.reader.frame(side, "requests")
+        tokens = frame.columns["output_tokens"]
+        for label in labels:
+            mask = np.isin(frame.rest, [number for number, rest in enumerate(frame.rests) if rest[0] == label])
+            output = float(tokens[mask].sum())
+            if output > 0:
+                share = output / float(tokens.sum())
+                found.append(ContextShare(name, label, int(frame.n[mask].sum()), int(output), share, "requests"))
+    return found
 
 
 def quantile_figures(comparison: Comparison) -> list[QuantileFigures]:

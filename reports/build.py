@@ -17,7 +17,7 @@ from . import advice as advices
 from . import changes as differences
 from . import correctness, grid, quality
 from .acknowledge import Acknowledgement, acknowledge
-from .bands import NAMES, MartReader, band_figures, quantile_figures
+from .bands import NAMES, MartReader, band_figures, context_shares, quantile_figures
 from .cells_read import CellReader
 from .compare import Comparison
 from .correctness import Acceptance
@@ -30,6 +30,7 @@ from .model import GateResult, Grid, Habits, Report, Side, SideName
 from .origins import OriginChoice, choose, totals
 from .outcome import exit_code, overall
 from .requests_read import RequestReader
+from .schedules import schedules
 from .selection import Selection, Selector
 from .timeline import restarts, timeline
 
@@ -131,6 +132,8 @@ class _Builder:
             bands=tuple(band_figures(comparison, self.marts, origin)),
             quantiles=tuple(quantile_figures(comparison)),
             positions=tuple(positions),
+            contexts=tuple(context_shares(comparison, [label for label, _ in self.question.settings.context_bands])),
+            schedules=schedules(self.warehouse, comparison.sides[1], self.question.settings.load_bands),
             timeline=timeline(self.warehouse, sides),
             restarts=restarts(self.warehouse, sides),
         )

@@ -99,6 +99,7 @@ def render(report: Report) -> str:
         next_step=wording.next_step(report),
         benefit=wording.benefit(report),
         grid=wording.grid(report),
+        schedules=[(wording.schedule(found), tables.schedule_table(found), found) for found in report.schedules],
         gate_cards=[gate_card(name, report.gates) for name in GATE_NAMES],
         attention=attention[:MOST_CARDS],
         given=given,

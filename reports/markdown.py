@@ -45,6 +45,7 @@ def render(report: Report) -> str:
         _advice(report),
         _summary(report),
         _boundary(report),
+        *(f"{paragraph(wording.schedule(one))}\n\n{_folded(tables.schedule_table(one))}" for one in report.schedules),
         _gates(report, ("inconclusive", "not_comparable"), "Undecided", open_=False),
         _folded(tables.split_table(report.split, switch=switched(report) is not None)),
         _folded(tables.effect_table(report.effects)),

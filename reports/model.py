@@ -351,6 +351,51 @@ class QuantileFigures:
 
 
 @dataclass(frozen=True)
+class ContextShare:
+    """How much of a side's output had a context of that length (prompt and half of the output)."""
+
+    side: SideName
+    context_band: str
+    requests: int
+    output_tokens: int
+    token_share: float
+    origin: str
+
+
+@dataclass(frozen=True)
+class ScheduleBand:
+    """The draft length that is recommended at one load band, and what stands behind it."""
+
+    load_band: str
+    length: int
+    in_force: int | None
+    """The length that is in force there; None where that is not known."""
+    tpot_ms: float | None
+    """Predicted; None where the band has no evidence."""
+    interval: tuple[float, float] | None
+    tpot_ms_in_force: float | None
+    evidence: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The draft lengths that are recommended for one deployment of the candidate, from the nights compared."""
+
+    deployment: str
+    ranges: tuple[tuple[int, ...], ...]
+    """num_speculative_tokens_per_batch_size: from, to, length; empty where nothing has evidence."""
+    in_force: tuple[tuple[int, ...], ...] | None
+    bands: tuple[ScheduleBand, ...]
+    saved: float | None = None
+    """What it would have saved of ``spent``, both in ``saved_unit``; negative where it would have cost more."""
+    saved_interval: tuple[float, float] | None = None
+    spent: float | None = None
+    saved_unit: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class PositionFigures:
     """Acceptance by draft position of one side, over all bands."""
 
@@ -433,6 +478,8 @@ class Report:
     bands: tuple[BandFigures, ...] = ()
     quantiles: tuple[QuantileFigures, ...] = ()
     positions: tuple[PositionFigures, ...] = ()
+    contexts: tuple[ContextShare, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
     timeline: tuple[TimePoint, ...] = ()
     """Rising in time."""
     restarts: tuple[Restart, ...] = ()

@@ -26,7 +26,17 @@ from .format import (
     verdict_label,
 )
 from .groups import URGENCY, by_urgency
-from .model import Change, DeploymentFacts, Effect, Evidence, GateResult, ReconciliationRow, Report, SplitRow
+from .model import (
+    Change,
+    DeploymentFacts,
+    Effect,
+    Evidence,
+    GateResult,
+    ReconciliationRow,
+    Report,
+    Schedule,
+    SplitRow,
+)
 from .terms import terms
 
 LONG = 48
@@ -123,6 +133,22 @@ def split_table(split: Sequence[SplitRow], *, switch: bool) -> Table:
         *((name, _term(position, switch=switch)) for position, name in enumerate(names)),
         ("Share of decode time", lambda row: Cell(percent(row.decode_share), row.decode_share)),
         ("Origin", lambda row: Cell(row.origin)),
+    )
+
+
+def schedule_table(schedule: Schedule) -> Table:
+    """The draft length recommended at each load band beside the one in force, and why."""
+    return _table(
+        f"Draft length by load: {schedule.deployment}",
+        schedule.bands,
+        ("Load", lambda band: Cell(band_label(band.load_band))),
+        ("K in force", lambda band: Cell(number(band.in_force), band.in_force)),
+        ("K recommended", lambda band: Cell(number(band.length), band.length)),
+        ("TPOT now (ms)", lambda band: Cell(number(band.tpot_ms_in_force), band.tpot_ms_in_force)),
+        ("TPOT then (ms)", lambda band: Cell(number(band.tpot_ms), band.tpot_ms)),
+        ("95 % interval", lambda band: Cell(_bounds(band.interval), band.interval[0] if band.interval else None)),
+        ("Evidence", lambda band: Cell(band.evidence)),
+        ("Why", lambda band: Cell(band.reason)),
     )
 
 
@@ -302,6 +328,10 @@ def _said(facts: Sequence[DeploymentFacts], asked: Callable[[DeploymentFacts], A
     if len(said) <= 1:
         return next(iter(said), UNKNOWN)
     return "; ".join(f"{text} ({listed(names, most=3)})" for text, names in said.items())
+
+
+def _bounds(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f"{number(interval[0])} to {number(interval[1])}"
 
 
 def _signed(share: float) -> Cell:

@@ -64,6 +64,7 @@ def render(report: Report, *, colour: bool = False) -> str:
         _gates(report, painted),
         _advice(report),
         _boundary(report),
+        _wrapped(map(wording.schedule, report.schedules), "", "  "),
         _wrapped(report.notes, "- ", "  "),
     ]
     text = "\n\n".join("\n".join(block) for block in blocks if block)

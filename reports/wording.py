@@ -7,6 +7,7 @@ gives figures and leaves the judgement out.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Sequence
 from typing import Literal
@@ -21,12 +22,13 @@ from .format import (
     number,
     percent,
     plural,
+    span,
     tolerance,
     verdict_counts,
     verdict_label,
 )
 from .groups import remedies
-from .model import BandFigures, Effect, GateResult, Report, SplitRow, Verdict
+from .model import BandFigures, Effect, GateResult, Report, Schedule, SplitRow, Verdict
 from .terms import effect, switched, terms
 
 MOST_MEASURES = 3
@@ -100,6 +102,45 @@ def split(report: Report) -> str | None:
     return f"TPOT {effect(overall.d_ln_tpot, factors=False)} in all traffic: {listed(told)}."
 
 
+def _other_lengths(report: Report) -> str | None:
+    """Other draft lengths, where a schedule would surely have saved or speculation surely costs."""
+    sure = [
+        found
+        for found in report.schedules
+        if found.saved_interval is not None and found.saved_interval[0] > 0 and found.ranges != found.in_force
+    ]
+    if len(sure) == 1:
+        return schedule(sure[0])
+    costs = [band.load_band for band in _bands(report, "costs")]
+    if not costs:
+        return None
+    return (
+        f"Draft less, or not at all, at load {listed(costs)}, where speculation costs; `specledger recommend` names a "
+        "length for every load."
+    )
+
+
+def schedule(recommended: Schedule) -> str:
+    """What draft lengths are recommended for a deployment, and what they would have saved."""
+    if not recommended.ranges:
+        return f"No load of {recommended.deployment} has evidence: nothing is recommended."
+    if recommended.ranges == recommended.in_force:
+        return f"{recommended.deployment} runs the schedule that is recommended: {ranges(recommended.ranges)}."
+    instead = f" in place of {ranges(recommended.in_force)}" if recommended.in_force else ""
+    sentence = f"Recommended for {recommended.deployment}: {ranges(recommended.ranges)}{instead}"
+    if recommended.saved is None or recommended.saved_interval is None or not recommended.spent:
+        return f"{sentence}."
+    low, high = (bound / recommended.spent for bound in recommended.saved_interval)
+    saved = f"{percent(recommended.saved / recommended.spent)} ({span(percent(low), percent(high), high)})"
+    sure = "would have saved" if low > 0 else "would perhaps have saved"
+    return f"{sentence}; it {sure} {saved} of {figure(recommended.spent, recommended.saved_unit)}."
+
+
+def ranges(given: Sequence[Sequence[int]]) -> str:
+    """A schedule as vLLM takes it: [[from, to, length], …]."""
+    return json.dumps([list(part) for part in given])
+
+
 def weighed_apart(report: Report) -> str | None:
     """Why split and effects name another share of the mix, where they do."""
     overall, effects = _overall(report), {effect.measure: effect for effect in report.effects}
@@ -117,16 +158,12 @@ def next_step(report: Report) -> str | None:
     advised = next(iter(remedies(report.advice)), None)
     if advised is not None and report.verdict in {"fail", "warn", "inconclusive"}:
         return advised.advice.action
-    costs = [band.load_band for band in _bands(report, "costs")]
-    draft_less = (
-        f"Draft less, or not at all, at load {listed(costs)}, where speculation costs; `specledger recommend` names a "
-        "length for every load."
-    )
     unexplained = "No cause of this stands out in the data: compare the loads and measures below."
-    if costs and report.verdict in {"fail", "warn"}:
-        return f"{unexplained} {draft_less}"
-    if costs and report.verdict in {"pass", "inconclusive", "acknowledged"}:
-        return draft_less
+    other = _other_lengths(report)
+    if other is not None and report.verdict in {"fail", "warn"}:
+        return f"{unexplained} {other}"
+    if other is not None and report.verdict in {"pass", "inconclusive", "acknowledged"}:
+        return other
     return {
         "fail": unexplained,
         "warn": unexplained,
@@ -266,7 +303,8 @@ def moved(gate: GateResult) -> str:
 def _inconclusive(report: Report) -> str:
     counts = verdict_counts(report.gates)
     judged = f"{counts.get('inconclusive', 0)} of {plural(len(report.gates), 'gate')}"
-    return f"Undecided: the data cannot tell for {judged}, and none failed: {_names(report, 'inconclusive')}."
+    warned = f" A warning: {_measures(report, 'warn')}." if counts.get("warn") else ""
+    return f"Undecided: the data cannot tell for {judged}, and none failed: {_names(report, 'inconclusive')}.{warned}"
 
 
 def _passed(report: Report) -> str:
@@ -310,4 +348,4 @@ def _speedups(bands: Sequence[BandFigures]) -> str:
 
 
 def _reason(report: Report, otherwise: str) -> str:
-    return report.reason.strip().rstrip(".") or otherwise
+    return in_text(report.reason.strip().rstrip(".")) or otherwise

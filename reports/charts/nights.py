@@ -68,7 +68,7 @@ def nights(measure: str, unit: str, colour: str) -> Callable[[Rows], alt.LayerCh
     def draw(rows: Rows) -> alt.LayerChart:
         names = [role for role in SHAPES if any(row["role"] == role for row in rows)]
         title = f"{measure_label(measure)} ({unit})"
-        time = alt.Axis(grid=False, tickCount=5, format=TIME_FORMAT)
+        time = alt.Axis(grid=False, tickCount=5, format=TIME_FORMAT, labelSeparation=10)
         y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False))
         base = alt.Chart(ROWS).encode(
             x=alt.X("date:T", title="Night (UTC)", scale=alt.Scale(type="utc"), axis=time), y=y

@@ -119,7 +119,7 @@ def preemptions(rows: Rows) -> alt.LayerChart:
 
 def _course(rows: Rows, field: str, title: str, colour: str, form: str, *, from_zero: bool) -> tuple[alt.Chart, ...]:
     side = Side(rows, colour)
-    time = alt.Axis(grid=False, tickCount=5, format=TIME_FORMAT)
+    time = alt.Axis(grid=False, tickCount=5, format=TIME_FORMAT, labelSeparation=10)
     base = (
         alt.Chart(ROWS)
         .transform_filter(f"isValid(datum.{field})")

@@ -9,7 +9,7 @@ from .chart import Chart, Shown
 from .gates import change_rows, changes
 from .grid import gains, grid_rows
 from .latency import quantile_rows, quantiles
-from .load_mix import load_mix, mix_rows
+from .load_mix import context_mix, context_rows, load_mix, mix_rows
 from .nights import night_rows, nights
 from .over_time import acceptance_over_time, acceptance_rows, kv_use, point_rows, preemptions
 from .palette import ACCEPTANCE, ROUND, TIME
@@ -218,6 +218,24 @@ CHARTS: dict[str, Chart] = {
                 _ORIGIN,
             ),
             "Load is not known for either side.",
+            value="token_share",
+        ),
+        Chart(
+            "context_mix",
+            "How long contexts were",
+            "Share of each side's output tokens by length of the context; longer contexts make steps slower.",
+            context_rows,
+            context_mix,
+            (
+                _SIDE,
+                Shown("context_band", "Context"),
+                Shown("token_share", "Tokens", "ratio"),
+                Shown("output_tokens", "Output tokens", "count"),
+                Shown("requests", "Requests", "count"),
+                _ORIGIN,
+            ),
+            "Only requests tell contexts apart, and neither side has any.",
+            point="context_band",
             value="token_share",
         ),
         Chart(

@@ -45,6 +45,7 @@ def test_every_axis_of_figures_has_a_title_with_its_unit(name: str) -> None:
         "Preemptions",
         "Draft",
         "Load (",
+        "Context (",
         "Time (UTC)",
         "Night (UTC)",
     )

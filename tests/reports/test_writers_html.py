@@ -159,3 +159,12 @@ def test_facts_that_all_deployments_share_are_said_once() -> None:
     page = tree(html.render(report(gate(), candidate=side)))
     rows = [[cell.text_content().strip() for cell in row] for row in page.xpath("//div[@id='table-facts']//tbody/tr")]
     assert rows == [["model", "–", "m"], ["dtype", "–", "fp16 (a); bf16 (b)"]]
+
+
+def test_the_recommended_schedule_stands_beside_the_one_in_force() -> None:
+    section = tree(html.render(example())).xpath("//section[@id='benefit']")[0]
+    assert (
+        "Recommended for llama70b-fp8: [[1, 16, 3], [17, 256, 0]] in place of [[1, 256, 3]]" in section.text_content()
+    )
+    cells = [cell.text_content().strip() for cell in section.xpath(".//div[@id='table-schedule-1']//tbody/tr[2]/td")]
+    assert cells[:5] == ["load 17-32", "3", "0", "33.00", "24.10"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from specledger.reports import wording
 from specledger.reports.format import change, figure, hundredths, interval, listed, number, percent, tolerance
-from specledger.reports.model import Advice, Effect, Report, SplitRow
+from specledger.reports.model import Advice, Effect, Report, Schedule, SplitRow
 from tests.sample_reports import band, example, gate, no_data, not_comparable, one_request, report
 
 
@@ -70,11 +71,11 @@ def test_a_change_that_is_traffic_mix_is_told_as_such_where_nothing_failed() -> 
 
 
 def test_a_report_without_data_says_why() -> None:
-    assert wording.headline(no_data()) == ("Nothing to judge: The candidate deployment = 'typo' selects no data.")
+    assert wording.headline(no_data()) == ("Nothing to judge: the candidate deployment = 'typo' selects no data.")
 
 
 def test_sides_that_cannot_be_compared_are_not_judged() -> None:
-    assert wording.headline(not_comparable()).startswith("Not comparable: Only 12 %")
+    assert wording.headline(not_comparable()).startswith("Not comparable: only 12 %")
 
 
 def test_one_request_is_undecided() -> None:
@@ -177,6 +178,54 @@ def test_what_is_undecided_says_which_changes_so_much_data_would_have_shown() ->
 @pytest.mark.parametrize(("made", "word"), [(no_data, "predicates"), (not_comparable, "same kind of traffic")])
 def test_a_report_that_judges_nothing_says_what_to_check(made: Callable[[], Report], word: str) -> None:
     assert word in (wording.next_step(made()) or "")
+
+
+def recommended(**changed: Any) -> Schedule:
+    settled: dict[str, Any] = {
+        "ranges": ((1, 4, 3), (5, 64, 0)),
+        "in_force": ((1, 64, 3),),
+        "saved": 1.5,
+        "saved_interval": (0.3, 2.7),
+        "spent": 100.0,
+        "saved_unit": "GPU-hours a night",
+    }
+    return Schedule(deployment="a", bands=(), **{**settled, **changed})
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        (
+            {},
+            "Recommended for a: [[1, 4, 3], [5, 64, 0]] in place of [[1, 64, 3]]; it would have saved 1.5 % (0.30 to "
+            "2.7 %) of 100.0 GPU-hours a night.",
+        ),
+        (
+            {"saved_interval": (-0.3, 2.7), "in_force": None},
+            "Recommended for a: [[1, 4, 3], [5, 64, 0]]; it would perhaps have saved 1.5 % (−0.30 to 2.7 %) of 100.0 "
+            "GPU-hours a night.",
+        ),
+        ({"ranges": ((1, 64, 3),)}, "a runs the schedule that is recommended: [[1, 64, 3]]."),
+        ({"ranges": ()}, "No load of a has evidence: nothing is recommended."),
+    ],
+)
+def test_a_schedule_is_told_with_what_it_would_have_saved(changed: dict[str, Any], sentence: str) -> None:
+    assert wording.schedule(recommended(**changed)) == sentence
+
+
+def test_a_schedule_that_surely_saves_is_the_next_step() -> None:
+    def step(**changed: Any) -> str:
+        passed = report(gate(verdict="pass"), verdict="pass", schedules=(recommended(**changed),))
+        return wording.next_step(passed) or ""
+
+    assert step().startswith("Recommended for a")
+    assert step(saved_interval=(-0.3, 2.7)) == ""
+    assert step(in_force=((1, 4, 3), (5, 64, 0))) == ""
+
+
+def test_what_is_undecided_also_names_warnings() -> None:
+    undecided = report(gate(verdict="inconclusive"), gate("e2e_ms_p95", "warn"), verdict="inconclusive")
+    assert wording.headline(undecided).endswith("TPOT. A warning: end-to-end time p95 rose by 20.0 % (allowed +5 %).")
 
 
 def test_two_shares_of_the_mix_are_explained_only_where_they_differ() -> None:

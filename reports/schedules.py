@@ -1,0 +1,64 @@
+"""What a report says of draft lengths: the schedule that is recommended for each deployment of its candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..schemas.config import LoadBand
+from ..schemas.errors import UsageError
+from ..schemas.warehouse import Warehouse
+from .evidence import evidence
+from .model import Schedule, ScheduleBand
+from .recommend import BandAdvice, Recommendation, recommend
+from .schedule import Limits
+from .selection import Selection
+
+MOST = 4
+"""Deployments that are looked at; for others there is ``specledger recommend``."""
+
+
+def schedules(warehouse: Warehouse, side: Selection, bands: Sequence[LoadBand]) -> tuple[Schedule, ...]:
+    """The schedules of the deployments of a side that speculate, from its own nights alone.
+
+    A deployment of which the marts hold nothing has none.
+    """
+    connection = warehouse.connect()
+    found = []
+    for deployment in side.deployments[:MOST]:
+        dates = [night.date for night in side.nights if night.deployment == deployment]
+        try:
+            known = evidence(connection, deployment, bands, dates)
+        except UsageError:
+            continue
+        if any(ran.length for band in known.bands.values() for ran in band.ran):
+            found.append(_schedule(recommend(known, bands, Limits())))
+    return tuple(found)
+
+
+def _schedule(told: Recommendation) -> Schedule:
+    saving = told.saving
+    return Schedule(
+        told.deployment,
+        tuple(tuple(part) for part in told.schedule),
+        None if told.in_force is None else tuple(tuple(part) for part in told.in_force),
+        tuple(_band(advice) for advice in told.bands),
+        saving.saved if saving else None,
+        saving.interval if saving else None,
+        saving.spent if saving else None,
+        saving.unit if saving else None,
+        told.notes,
+    )
+
+
+def _band(advice: BandAdvice) -> ScheduleBand:
+    option, now = advice.choice.option, advice.in_force_option
+    return ScheduleBand(
+        advice.choice.band.label,
+        advice.choice.length,
+        advice.in_force,
+        option.tpot_ms if option else None,
+        option.interval if option else None,
+        now.tpot_ms if now else None,
+        advice.choice.evidence,
+        advice.choice.reason,
+    )
