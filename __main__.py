@@ -140,8 +140,8 @@ def _run(command: Callable[[], Any]) -> int:
         return code
     except Exception as error:
         # Exit code 1 says that a gate failed, so a crash must not end with Python's own 1.
-        if sentence := _explain_duckdb(error):
-            log.error(sentence)
+        if outside := _explain_duckdb(error):
+            log.error(outside)
         else:
             log.exception("This is a fault in specledger, please report it:")
         return EXIT_FAILED

@@ -7,6 +7,7 @@ number is NaN or infinite. Fields keep their order in the JSON document.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import types
@@ -514,6 +515,11 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
 def _build(kind: Any, value: Any) -> Any:
     """A value of JSON as the declared type."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
@@ -522,7 +528,7 @@ def _build(kind: Any, value: Any) -> Any:
     if origin in {typing.Union, types.UnionType}:
         return _build(next(argument for argument in arguments if argument is not type(None)), value)
     if dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
+        hints = _hints(typing.cast(type, kind))
         return typing.cast(type, kind)(**{name: _build(hints[name], item) for name, item in value.items()})
     if origin is tuple:
         each = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else arguments

@@ -46,6 +46,7 @@ class NightlyReport:
     """Of its report.json, from the folder of the page, with slashes."""
     modified_ns: int
     date: str
+    """Empty where the candidate has no night at all, so that there is none to show it at."""
     deployments: tuple[str, ...]
     verdict: Verdict
     sentence: str
@@ -61,6 +62,8 @@ class Trend:
     """Levels by deployment and measure, over all loads, by date."""
     reports: tuple[NightlyReport, ...]
     """By date; of each night and deployment the last one counts."""
+    known: tuple[NightlyReport, ...] = ()
+    """Every report in the folder, also those that the page does not look back to."""
     notes: tuple[str, ...] = ()
     tool_version: str = __version__
     generated_at: str = ""
@@ -86,7 +89,8 @@ def build(warehouse: Warehouse, folder: Path, settings: Settings, now: dt.dateti
     selector = Selector.of(warehouse, warehouse.connect())
     chosen = selector.select(where or EVERYTHING)
     reports, notes = nightly_reports(folder)
-    last = max((*chosen.dates, *(dt.date.fromisoformat(report.date) for report in reports)), default=now.date())
+    dated = (dt.date.fromisoformat(report.date) for report in reports if report.date)
+    last = max((*chosen.dates, *dated), default=now.date())
     first = last - dt.timedelta(days=MOST_NIGHTS - 1)
     recent = [night for night in chosen.nights if night.date >= first]
     names = set(chosen.deployments) if where else None
@@ -97,6 +101,7 @@ def build(warehouse: Warehouse, folder: Path, settings: Settings, now: dt.dateti
             for report in reports
             if report.date >= first.isoformat() and (names is None or names & set(report.deployments))
         ),
+        reports,
         notes,
         generated_at=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
@@ -117,8 +122,7 @@ def nightly_reports(folder: Path) -> tuple[tuple[NightlyReport, ...], tuple[str,
         except (OSError, KeyError, TypeError, ValueError):
             unreadable.append(name)
             continue
-        if report.candidate.dates:
-            found.append(_told(report, name, modified))
+        found.append(_told(report, name, modified))
     notes = (f"{plural(len(unreadable), 'report')} could not be read, {unreadable[0]} first.",) if unreadable else ()
     return tuple(sorted(found, key=lambda report: (report.date, report.generated_at, report.path))), notes
 
@@ -141,7 +145,7 @@ def _told(report: model.Report, path: str, modified_ns: int) -> NightlyReport:
     return NightlyReport(
         path,
         modified_ns,
-        report.candidate.dates[-1],
+        max(report.candidate.dates, default=""),
         report.candidate.deployments,
         report.verdict,
         headline(report),

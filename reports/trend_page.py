@@ -75,7 +75,7 @@ def write(
     written.
     """
     trend = build(warehouse, folder, settings, now, where)
-    targets = ((folder / PAGE, render(trend)), (folder / INDEX, index(trend.reports)))
+    targets = ((folder / PAGE, render(trend)), (folder / INDEX, index(trend.known)))
     for target, text in targets:
         publish(target, text.encode())
     return tuple(target for target, _ in targets)

@@ -84,13 +84,12 @@ class Warehouse:
 
     def files(self, table: Table, *, date: dt.date | None = None, deployment: str | None = None) -> list[DataFile]:
         """The published files of a table, by path; restricted to one date or deployment if given."""
-        days = _inside(self.root / table.name, "date=" if date is None else f"date={date.isoformat()}")
-        wanted = "deployment=" if deployment is None else f"deployment={encode(deployment)}"
+        top = self.root / table.name
+        days = _inside(top, "date=") if date is None else [top / f"date={date.isoformat()}"]
         found = []
         for day in days:
-            for folder in _inside(day, wanted):
-                if deployment is not None and folder.name != wanted:
-                    continue
+            own = _inside(day, "deployment=") if deployment is None else [day / f"deployment={encode(deployment)}"]
+            for folder in own:
                 place = dt.date.fromisoformat(day.name.removeprefix("date=")), decode(folder.name.partition("=")[2])
                 for path in _inside(folder, "", ".parquet"):
                     with contextlib.suppress(FileNotFoundError):  # housekeeping may have removed it since
@@ -259,9 +258,10 @@ def check_deployment(name: str) -> str:
 def _inside(folder: Path, prefix: str, suffix: str = "") -> list[Path]:
     """What a folder holds, by name; a folder that may not be read is an error, not an empty one."""
     try:
-        paths = sorted(folder.iterdir())
+        names = os.listdir(folder)  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError as error:
         raise WarehouseError(f"{folder} may not be read: ask its owner for access, or run as that user.") from error
-    return [path for path in paths if path.name.startswith(prefix) and path.name.endswith(suffix)]
+    # Names are sorted before they become paths, which takes a hundred times as long to compare.
+    return [folder / name for name in sorted(names) if name.startswith(prefix) and name.endswith(suffix)]

@@ -88,6 +88,17 @@ def test_the_page_is_written_from_a_warehouse_and_a_folder(tmp_path: Path) -> No
     assert len(json.loads(paths[1].read_text(encoding="utf-8"))["reports"]) == 1
 
 
+def test_the_index_keeps_what_the_page_no_longer_shows(tmp_path: Path) -> None:
+    """Or every old report would be read again each night."""
+    empty = nightly("2026-11-20")
+    put(tmp_path, "2025-01-01", nightly("2025-01-01"))
+    put(tmp_path, "2026-11-20", nightly("2026-11-20"))
+    put(tmp_path, "2026-11-21", replace(empty, candidate=replace(empty.candidate, dates=(), deployments=())))
+    found = trend.build(Warehouse(tmp_path / "none"), tmp_path, DEFAULT_SETTINGS, NOW)
+    assert [report.date for report in found.reports] == ["2026-11-20"]
+    assert [report.path[:10] for report in found.known] == ["2026-11-21", "2025-01-01", "2026-11-20"]
+
+
 def test_a_predicate_chooses_deployments(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
     put_requests(warehouse, WORLD, [FIRST], 1, per_hour=6, gaps=False)
