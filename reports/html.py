@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from . import format as form
-from . import page, pictures, tables, wording
+from . import next_steps, page, pictures, tables, wording
 from .charts import CHARTS, Chart, Rows
 from .glossary import glossary
 from .groups import needs_a_look, remedies, results
@@ -96,10 +96,10 @@ def render(report: Report) -> str:
         weighed_apart=wording.weighed_apart(report),
         headline=wording.headline(report),
         findings=wording.findings(report),
-        next_step=wording.next_step(report),
+        next_step=next_steps.next_step(report),
         benefit=wording.benefit(report),
         grid=wording.grid(report),
-        schedules=[(wording.schedule(found), tables.schedule_table(found), found) for found in report.schedules],
+        schedules=[(next_steps.schedule(found), tables.schedule_table(found), found) for found in report.schedules],
         gate_cards=[gate_card(name, report.gates) for name in GATE_NAMES],
         attention=attention[:MOST_CARDS],
         given=given,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from . import tables, wording
+from . import next_steps, tables, wording
 from .charts import CHARTS
 from .format import dates, figure, verdict_counts, verdict_label
 from .groups import remedies
-from .model import GATE_NAMES, Report, Side, Verdict
+from .model import GATE_NAMES, Report, Schedule, Side, Verdict
 from .plain import one_line
 from .terms import switched
 
@@ -45,7 +45,10 @@ def render(report: Report) -> str:
         _advice(report),
         _summary(report),
         _boundary(report),
-        *(f"{paragraph(wording.schedule(one))}\n\n{_folded(tables.schedule_table(one))}" for one in report.schedules),
+        *(
+            f"{paragraph(next_steps.schedule(one))}\n\n{_folded(tables.schedule_table(one))}"
+            for one in report.schedules
+        ),
         _gates(report, ("inconclusive", "not_comparable"), "Undecided", open_=False),
         _folded(tables.split_table(report.split, switch=switched(report) is not None)),
         _folded(tables.effect_table(report.effects)),
@@ -89,7 +92,7 @@ def _head(report: Report) -> str:
         paragraph(wording.headline(report)),
     ]
     lines += ["", *(f"- {paragraph(sentence)}" for sentence in wording.findings(report))]
-    step = wording.next_step(report)
+    step = next_steps.next_step(report)
     lines += ["", f"**Try:** {escape(step)}"] if step else []
     return "\n".join(lines).rstrip()
 
@@ -161,6 +164,10 @@ def _boundary(report: Report) -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     return f"### {chart.title}\n\n" + "\n".join(lines)
+
+
+def _schedule(recommended: Schedule) -> str:
+    return f"{paragraph(next_steps.schedule(recommended))}\n\n{_folded(tables.schedule_table(recommended))}"
 
 
 def _notes(report: Report) -> str:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from . import wording
+from . import next_steps, wording
 from .format import (
     change,
     dates,
@@ -64,7 +64,7 @@ def render(report: Report, *, colour: bool = False) -> str:
         _gates(report, painted),
         _advice(report),
         _boundary(report),
-        _wrapped(map(wording.schedule, report.schedules), "", "  "),
+        _wrapped(map(next_steps.schedule, report.schedules), "", "  "),
         _wrapped(report.notes, "- ", "  "),
     ]
     text = "\n\n".join("\n".join(block) for block in blocks if block)
@@ -83,7 +83,7 @@ def _head(report: Report, painted: _Paint) -> list[str]:
     word = verdict_label(report.verdict).upper()
     lines = _wrapped([wording.headline(report).removeprefix("Failed: ")], f"{word}  ", "  ")
     lines[0] = painted.verdict(report.verdict, word) + lines[0].removeprefix(word)
-    step = wording.next_step(report)
+    step = next_steps.next_step(report)
     return [
         *lines,
         *_wrapped(wording.findings(report), "- ", "  "),

@@ -7,7 +7,6 @@ gives figures and leaves the judgement out.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Sequence
 from typing import Literal
@@ -22,13 +21,11 @@ from .format import (
     number,
     percent,
     plural,
-    span,
     tolerance,
     verdict_counts,
     verdict_label,
 )
-from .groups import remedies
-from .model import BandFigures, Effect, GateResult, Report, Schedule, SplitRow, Verdict
+from .model import BandFigures, Effect, GateResult, Report, SplitRow, Verdict
 from .terms import effect, switched, terms
 
 MOST_MEASURES = 3
@@ -72,16 +69,15 @@ def mix(report: Report) -> str | None:
 
 def switch(report: Report) -> str | None:
     """What it did to a step that speculation was switched on or off; None where it was not."""
-    way, overall = switched(report), _overall(report)
+    way, found = switched(report), {effect.measure: effect.within for effect in report.effects}
     if way is None:
         return None
     opening = f"Speculation is {way} in the candidate and {'off' if way == 'on' else 'on'} in the baseline"
-    if overall is None:
+    if not {"round_time_ms", "effective_length"} <= set(found):
         return f"{opening}."
-    found = {term.name: term.value for term in terms(overall, switch=True)}
     return (
-        f"{opening}: over all loads a step takes {effect(found['round_time'], factors=True)} as long and returns "
-        f"{effect(-found['length'], factors=True)} as many tokens."
+        f"{opening}: within like traffic a step takes {1 + found['round_time_ms']:.2f}× as long and returns "
+        f"{1 + found['effective_length']:.2f}× as many tokens."
     )
 
 
@@ -102,45 +98,6 @@ def split(report: Report) -> str | None:
     return f"TPOT {effect(overall.d_ln_tpot, factors=False)} in all traffic: {listed(told)}."
 
 
-def _other_lengths(report: Report) -> str | None:
-    """Other draft lengths, where a schedule would surely have saved or speculation surely costs."""
-    sure = [
-        found
-        for found in report.schedules
-        if found.saved_interval is not None and found.saved_interval[0] > 0 and found.ranges != found.in_force
-    ]
-    if len(sure) == 1:
-        return schedule(sure[0])
-    costs = [band.load_band for band in _bands(report, "costs")]
-    if not costs:
-        return None
-    return (
-        f"Draft less, or not at all, at load {listed(costs)}, where speculation costs; `specledger recommend` names a "
-        "length for every load."
-    )
-
-
-def schedule(recommended: Schedule) -> str:
-    """What draft lengths are recommended for a deployment, and what they would have saved."""
-    if not recommended.ranges:
-        return f"No load of {recommended.deployment} has evidence: nothing is recommended."
-    if recommended.ranges == recommended.in_force:
-        return f"{recommended.deployment} runs the schedule that is recommended: {ranges(recommended.ranges)}."
-    instead = f" in place of {ranges(recommended.in_force)}" if recommended.in_force else ""
-    sentence = f"Recommended for {recommended.deployment}: {ranges(recommended.ranges)}{instead}"
-    if recommended.saved is None or recommended.saved_interval is None or not recommended.spent:
-        return f"{sentence}."
-    low, high = (bound / recommended.spent for bound in recommended.saved_interval)
-    saved = f"{percent(recommended.saved / recommended.spent)} ({span(percent(low), percent(high), high)})"
-    sure = "would have saved" if low > 0 else "would perhaps have saved"
-    return f"{sentence}; it {sure} {saved} of {figure(recommended.spent, recommended.saved_unit)}."
-
-
-def ranges(given: Sequence[Sequence[int]]) -> str:
-    """A schedule as vLLM takes it: [[from, to, length], …]."""
-    return json.dumps([list(part) for part in given])
-
-
 def weighed_apart(report: Report) -> str | None:
     """Why split and effects name another share of the mix, where they do."""
     overall, effects = _overall(report), {effect.measure: effect for effect in report.effects}
@@ -153,26 +110,6 @@ def weighed_apart(report: Report) -> str | None:
     )
 
 
-def next_step(report: Report) -> str | None:
-    """What to do now: the first advice, else what the verdict itself asks for; None where nothing is to be done."""
-    advised = next(iter(remedies(report.advice)), None)
-    if advised is not None and report.verdict in {"fail", "warn", "inconclusive"}:
-        return advised.advice.action
-    unexplained = "No cause of this stands out in the data: compare the loads and measures below."
-    other = _other_lengths(report)
-    if other is not None and report.verdict in {"fail", "warn"}:
-        return f"{unexplained} {other}"
-    if other is not None and report.verdict in {"pass", "inconclusive", "acknowledged"}:
-        return other
-    return {
-        "fail": unexplained,
-        "warn": unexplained,
-        "inconclusive": _more_data(report),
-        "not_comparable": "Choose nights with the same kind of traffic, at the same loads.",
-        "no_data": "Check the two predicates, and with `specledger check` whether these nights were ingested.",
-    }.get(report.verdict)
-
-
 def benefit(report: Report) -> str | None:
     """Where speculation pays and where it costs, on the candidate if it speculates, else on the baseline."""
     side = speculating_side(report)
@@ -182,7 +119,7 @@ def benefit(report: Report) -> str | None:
     single = [band for band in bands if band.load_band != "all"]
     if not single:
         return None
-    pays, costs = _bands(report, "pays"), _bands(report, "costs")
+    pays, costs = decided_bands(report, "pays"), decided_bands(report, "costs")
     rest = [band for band in single if band.speedup_interval and band not in pays and band not in costs]
     bare = [band for band in single if not band.speedup_interval]
     parts = [f"pays at {_speedups(pays)}"] if pays else []
@@ -222,7 +159,7 @@ def speculating_side(report: Report) -> str | None:
     return next((side for side in ("candidate", "baseline") if side in with_rounds), None)
 
 
-def _bands(report: Report, kind: Literal["pays", "costs"]) -> list[BandFigures]:
+def decided_bands(report: Report, kind: Literal["pays", "costs"]) -> list[BandFigures]:
     """Load bands where speculation surely pays or costs, on the side that is looked at."""
     side = speculating_side(report)
     return [
@@ -239,16 +176,6 @@ def _overall(report: Report) -> SplitRow | None:
     return next((row for row in report.split if row.stratum is None), None)
 
 
-def _more_data(report: Report) -> str:
-    """What would decide: the largest changes that this much data could have shown."""
-    open_ = [gate for gate in report.gates if gate.verdict == "inconclusive" and gate.stratum is None]
-    known = [gate for gate in open_ if gate.detectable is not None and gate.kind == "relative"]
-    if not known:
-        return "Judge again with more nights: there is too little data for intervals."
-    told = [f"{in_sentence(gate.measure)} {percent(gate.detectable)}" for gate in known[:MOST_MEASURES]]
-    return f"Judge again with more nights: this much data would only have shown changes from {listed(told)} on."
-
-
 def _measures(report: Report, verdict: Verdict) -> str:
     judged = sorted(
         (gate for gate in report.gates if gate.verdict == verdict),
@@ -261,7 +188,8 @@ def _measures(report: Report, verdict: Verdict) -> str:
     told = groups[:MOST_MEASURES]
     places = {_places(group) for group in told}
     alike = len(told) > 1 and len(places) == 1 and all(_everywhere(group) for group in told)
-    sentences = [_group(group, places=not alike) for group in told]
+    apart = {effect.measure for effect in report.effects if abs(effect.mix) >= NOTABLE}
+    sentences = [_group(group, places=not alike, apart=group[0].measure in apart) for group in told]
     if len(groups) > MOST_MEASURES:
         sentences.append(plural(len(groups) - MOST_MEASURES, "more measure"))
     also = f"; each also at load {listed(next(iter(places)))}" if alike and any(places) else ""
@@ -277,8 +205,11 @@ def _places(gates: Sequence[GateResult]) -> tuple[str, ...]:
     return tuple(gate.stratum.load_band for gate in gates if gate.stratum is not None)
 
 
-def _group(gates: Sequence[GateResult], *, places: bool) -> str:
-    """The results of one measure that share a verdict, with the loads where they hold too."""
+def _group(gates: Sequence[GateResult], *, places: bool, apart: bool) -> str:
+    """The results of one measure that share a verdict, with the loads where they hold too.
+
+    ``apart`` says that traffic moved the measure too, which the change that was judged leaves out.
+    """
     overall = next((gate for gate in gates if gate.stratum is None), None)
     first = overall or gates[0]
     label = in_sentence(first.measure)
@@ -288,9 +219,10 @@ def _group(gates: Sequence[GateResult], *, places: bool) -> str:
     allowed = f" (allowed {tolerance(first)})" if first.tolerance is not None else ""
     if overall is not None:
         also = f", also at load {listed(_places(gates))}" if places and _places(gates) else ""
-        return f"{label} {moved(overall)}{allowed}{also}"
+        like = " within like traffic" if apart else ""
+        return f"{label} {moved(overall)}{like}{allowed}{also}"
     told = [f"{gate.stratum.load_band} ({change(gate)})" for gate in gates if gate.stratum]
-    return f"{label} at load {listed(told)}{allowed}"
+    return f"{label} at load {listed(told)}{f', allowed {tolerance(first)}' if allowed else ''}"
 
 
 def moved(gate: GateResult) -> str:
@@ -304,7 +236,9 @@ def _inconclusive(report: Report) -> str:
     counts = verdict_counts(report.gates)
     judged = f"{counts.get('inconclusive', 0)} of {plural(len(report.gates), 'gate')}"
     warned = f" A warning: {_measures(report, 'warn')}." if counts.get("warn") else ""
-    return f"Undecided: the data cannot tell for {judged}, and none failed: {_names(report, 'inconclusive')}.{warned}"
+    return (
+        f"Undecided: no gate failed, but the data cannot tell for {judged} ({_names(report, 'inconclusive')}).{warned}"
+    )
 
 
 def _passed(report: Report) -> str:
@@ -331,7 +265,7 @@ def _shifted(report: Report) -> list[Effect]:
 
 def _traffic(shifted: Sequence[Effect]) -> str:
     told = [
-        f"{in_sentence(effect.measure)} {percent(effect.total, signed=True)} in all, of which "
+        f"{in_sentence(effect.measure)} {percent(effect.total, signed=True)} in all, "
         f"{percent(effect.within, signed=True)} within like traffic"
         for effect in shifted
     ]
@@ -340,7 +274,7 @@ def _traffic(shifted: Sequence[Effect]) -> str:
 
 def _names(report: Report, verdict: Verdict) -> str:
     names = dict.fromkeys(in_sentence(gate.measure) for gate in report.gates if gate.verdict == verdict)
-    return listed(list(names)) or _reason(report, "too few data")
+    return listed(list(names), most=MOST_MEASURES) or _reason(report, "too few data")
 
 
 def _speedups(bands: Sequence[BandFigures]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from specledger.reports import wording
+from specledger.reports import next_steps, wording
 from specledger.reports.format import change, figure, hundredths, interval, listed, number, percent, tolerance
 from specledger.reports.model import Advice, Effect, Report, Schedule, SplitRow
 from tests.sample_reports import band, example, gate, no_data, not_comparable, one_request, report
@@ -25,7 +25,7 @@ def test_bands_stand_behind_the_overall_figure() -> None:
 
 def test_a_measure_that_failed_only_at_bands_is_told_with_each_change() -> None:
     failed = report(gate(verdict="pass"), gate(load_band="2-4"), gate(load_band="5-8", change=0.3))
-    assert wording.headline(failed) == "Failed: TPOT at load 2-4 (+20.0 %) and 5-8 (+30.0 %) (allowed +5 %)."
+    assert wording.headline(failed) == "Failed: TPOT at load 2-4 (+20.0 %) and 5-8 (+30.0 %), allowed +5 %."
 
 
 def test_loads_that_several_measures_share_are_said_once() -> None:
@@ -63,7 +63,7 @@ def test_a_change_that_is_traffic_mix_is_told_as_such_where_nothing_failed() -> 
         effects=(Effect("acceptance_length", 0.0116, -0.1933, -0.1817, 0.98, "requests", 4),),
     )
     assert wording.headline(shifted) == (
-        "No gate failed: 1 of 1 gate passed; the traffic changed: acceptance length −18.2 % in all, of which +1.2 % "
+        "No gate failed: 1 of 1 gate passed; the traffic changed: acceptance length −18.2 % in all, +1.2 % "
         "within like traffic."
     )
     assert wording.mix(shifted) is None
@@ -80,7 +80,7 @@ def test_sides_that_cannot_be_compared_are_not_judged() -> None:
 
 def test_one_request_is_undecided() -> None:
     assert wording.headline(one_request()) == (
-        "Undecided: the data cannot tell for 1 of 1 gate, and none failed: TPOT."
+        "Undecided: no gate failed, but the data cannot tell for 1 of 1 gate (TPOT)."
     )
 
 
@@ -130,6 +130,10 @@ SWITCHED = {
         band("all", None, None, side="baseline", rounds=0, steps=9000),
         band("all", 1.01, (0.98, 1.04), steps=4000),
     ),
+    "effects": (
+        Effect("round_time_ms", 1.61, 0.01, 1.63, 1.0, "requests", 30),
+        Effect("effective_length", 1.76, 0.0, 1.76, 1.0, "requests", 30),
+    ),
     "split": (SplitRow(None, -0.049, 0.936, 0.0, -0.93, -0.01, -0.045, "requests", 1.0, "coverage"),),
 }
 
@@ -137,8 +141,8 @@ SWITCHED = {
 def test_speculation_that_was_switched_on_is_told_as_what_a_step_takes_and_returns() -> None:
     found = report(**SWITCHED)
     assert wording.switch(found) == (
-        "Speculation is on in the candidate and off in the baseline: over all loads a step takes 2.55× as long and "
-        "returns 2.56× as many tokens."
+        "Speculation is on in the candidate and off in the baseline: within like traffic a step takes 2.61× as long "
+        "and returns 2.76× as many tokens."
     )
     assert wording.split(found) is None
     assert not [sentence for sentence in wording.findings(found) if "overage" in sentence]
@@ -152,32 +156,32 @@ def test_speculation_on_both_sides_is_no_switch() -> None:
 
 def test_the_next_step_is_the_first_advice_of_a_report_that_needs_one() -> None:
     advice = (Advice("round_time", "It rose.", "10 to 20 ms.", "Lower K."), Advice("mix", "a", "b", "Wait."))
-    assert wording.next_step(report(gate(), advice=advice)) == "Lower K."
-    assert wording.next_step(report(gate(verdict="pass"), verdict="pass", advice=advice)) is None
+    assert next_steps.next_step(report(gate(), advice=advice)) == "Lower K."
+    assert next_steps.next_step(report(gate(verdict="pass"), verdict="pass", advice=advice)) is None
 
 
 def test_a_failure_without_a_known_cause_gets_none() -> None:
-    step = wording.next_step(report(gate())) or ""
+    step = next_steps.next_step(report(gate())) or ""
     assert step.startswith("No cause of this stands out in the data")
 
 
 def test_where_speculation_costs_shorter_drafts_are_the_next_step_whatever_the_verdict() -> None:
     bands = (band("1", 1.5, (1.4, 1.6)), band("5-8", 0.8, (0.7, 0.9)))
-    step = wording.next_step(report(gate(verdict="pass"), verdict="pass", bands=bands)) or ""
+    step = next_steps.next_step(report(gate(verdict="pass"), verdict="pass", bands=bands)) or ""
     assert step.startswith("Draft less, or not at all, at load 5-8, where speculation costs")
 
 
 def test_what_is_undecided_says_which_changes_so_much_data_would_have_shown() -> None:
     undecided = report(gate(verdict="inconclusive", detectable=0.083), verdict="inconclusive")
-    assert wording.next_step(undecided) == (
+    assert next_steps.next_step(undecided) == (
         "Judge again with more nights: this much data would only have shown changes from TPOT 8.3 % on."
     )
-    assert "too little data" in (wording.next_step(one_request()) or "")
+    assert "too little data" in (next_steps.next_step(one_request()) or "")
 
 
 @pytest.mark.parametrize(("made", "word"), [(no_data, "predicates"), (not_comparable, "same kind of traffic")])
 def test_a_report_that_judges_nothing_says_what_to_check(made: Callable[[], Report], word: str) -> None:
-    assert word in (wording.next_step(made()) or "")
+    assert word in (next_steps.next_step(made()) or "")
 
 
 def recommended(**changed: Any) -> Schedule:
@@ -210,22 +214,37 @@ def recommended(**changed: Any) -> Schedule:
     ],
 )
 def test_a_schedule_is_told_with_what_it_would_have_saved(changed: dict[str, Any], sentence: str) -> None:
-    assert wording.schedule(recommended(**changed)) == sentence
+    assert next_steps.schedule(recommended(**changed)) == sentence
 
 
 def test_a_schedule_that_surely_saves_is_the_next_step() -> None:
     def step(**changed: Any) -> str:
         passed = report(gate(verdict="pass"), verdict="pass", schedules=(recommended(**changed),))
-        return wording.next_step(passed) or ""
+        return next_steps.next_step(passed) or ""
 
-    assert step().startswith("Recommended for a")
+    assert step().startswith("Run a with num_speculative_tokens_per_batch_size [[1, 4, 3], [5, 64, 0]]: over these")
     assert step(saved_interval=(-0.3, 2.7)) == ""
     assert step(in_force=((1, 4, 3), (5, 64, 0))) == ""
 
 
+def test_other_lengths_are_no_answer_to_a_failure_that_they_do_not_move() -> None:
+    def step(measure: str) -> str:
+        return next_steps.next_step(report(gate(measure), schedules=(recommended(),))) or ""
+
+    assert step("tpot_ms").startswith("Run a with")
+    assert step("ttft_ms_p95").startswith("No cause of this stands out in the data")
+
+
+def test_a_failure_beside_a_change_of_traffic_says_that_it_leaves_it_out() -> None:
+    moved = Effect("tpot_ms", 0.555, -0.996, -0.441, 1.0, "snapshots", 5)
+    assert wording.headline(report(gate(change=0.555), effects=(moved,))) == (
+        "Failed: TPOT rose by 55.5 % within like traffic (allowed +5 %)."
+    )
+
+
 def test_what_is_undecided_also_names_warnings() -> None:
     undecided = report(gate(verdict="inconclusive"), gate("e2e_ms_p95", "warn"), verdict="inconclusive")
-    assert wording.headline(undecided).endswith("TPOT. A warning: end-to-end time p95 rose by 20.0 % (allowed +5 %).")
+    assert wording.headline(undecided).endswith("(TPOT). A warning: end-to-end time p95 rose by 20.0 % (allowed +5 %).")
 
 
 def test_two_shares_of_the_mix_are_explained_only_where_they_differ() -> None:
