@@ -23,7 +23,9 @@ FIT = (
     f"STRUCT({', '.join(f'{name} {INTERVAL}' for name in COSTS)}, own_alone BOOLEAN, not_identified VARCHAR, "
     f"observations BIGINT, clusters BIGINT, {MODEL})"
 )
-CLIFF = "STRUCT(size BIGINT, first_beyond BIGINT, ratio DOUBLE, lower DOUBLE, upper DOUBLE, expected_ms DOUBLE)"
+CLIFF = (
+    "STRUCT(size BIGINT, first_beyond BIGINT, ratio DOUBLE, jump_ms DOUBLE, jump_ms_lower DOUBLE, jump_ms_upper DOUBLE)"
+)
 
 
 def create_functions(connection: duckdb.DuckDBPyConnection) -> None:

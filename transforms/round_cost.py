@@ -236,7 +236,7 @@ def _covariance(
     design: Vector, weighted_residual: Vector, slope: Vector, cluster: NDArray[np.int64]
 ) -> tuple[Vector, float]:
     """Covariance of the coefficients by leaving out one cluster at a time, and the t quantile of its 95 % interval."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     names, index = np.unique(cluster, return_inverse=True)
     if len(names) < CLUSTERS_FOR_SHOCKS:
@@ -252,7 +252,7 @@ def _covariance(
     moves = np.einsum("gij,gj->gi", left_out, scores)
     covariance = (len(names) - 1) / len(names) * moves.T @ moves
     freedom = max(len(names) - int(np.linalg.matrix_rank(scaled)), 1)
-    return covariance / np.outer(scale, scale), float(t.ppf(0.975, freedom))
+    return covariance / np.outer(scale, scale), float(stdtrit(freedom, 0.975))
 
 
 def _weighted_median(values: Vector, weight: Vector) -> float:
@@ -263,23 +263,26 @@ def _weighted_median(values: Vector, weight: Vector) -> float:
 
 @dataclass(frozen=True)
 class Cliff:
-    """A step in round time where the scheduled tokens pass a captured graph size, with 95 % intervals."""
+    """A step in round time where the scheduled tokens pass a captured graph size, with its 95 % interval."""
 
     size: int
     """Greatest number of scheduled tokens before the step."""
     first_beyond: int
     ratio: float
     """Time beyond the step over what the times before it foretell."""
-    lower: float
-    upper: float
-    expected_ms: float
-    """What the times before the step foretell for the rounds beyond it."""
+    jump_ms: float
+    """Time beyond the step less what the times before it foretell."""
+    jump_ms_lower: float
+    jump_ms_upper: float
 
 
 CLIFF_RATIO = 1.25
 """Smaller steps are within what padding to the next captured size costs anyway."""
 CLIFF_LEVELS = 3
 """So many distinct token counts are needed before the step, and one beyond."""
+CLIFF_REACH = 2
+CLIFF_OBSERVATIONS = 30
+"""So many iterations (or intervals) are needed beyond the step: a stalled one must not make it."""
 
 
 def find_cliff(verified: Vector, time_ms: Vector, weight: Vector, deviation: Vector) -> Cliff | None:
@@ -290,22 +293,33 @@ def find_cliff(verified: Vector, time_ms: Vector, weight: Vector, deviation: Vec
     """
     order = np.argsort(verified)
     tokens, time, count, spread = verified[order], time_ms[order], weight[order], deviation[order]
+    # A level of one iteration shows no spread of its own: all levels together tell what one iteration may be off by.
+    single = float(np.sqrt(np.average(np.square(spread / time), weights=count)))
     best: Cliff | None = None
     for split in range(CLIFF_LEVELS, len(tokens)):
+        # Further out than twice the tokens before the step, the line through these says little.
+        beyond = slice(split, int(np.searchsorted(tokens, CLIFF_REACH * tokens[split - 1], "right")))
+        weights = count[beyond]
+        if weights.sum() < CLIFF_OBSERVATIONS:
+            continue
         before = np.column_stack([np.ones(split), tokens[:split]])
         line = _least_squares(before, time[:split], count[:split])
-        expected = line[0] + line[1] * tokens[split:]
+        expected = line[0] + line[1] * tokens[beyond]
         if np.any(expected <= 0):
             continue
-        relative = time[split:] / expected
-        share = count[split:] / count[split:].sum()
-        ratio = float(share @ relative)
-        noise = float(np.sqrt(np.sum(np.square(share * spread[split:] / expected) / np.maximum(count[split:], 1.0))))
+        relative = time[beyond] / expected
+        ratio = _weighted_median(relative, weights)
+        at_once = min(relative[0], _weighted_median(relative[:CLIFF_LEVELS], weights[:CLIFF_LEVELS]))
+        deviations = np.maximum(spread[beyond], single * time[beyond]) / expected
+        noise = math.sqrt(np.sum(weights * np.square(deviations))) / weights.sum()
+        centre = np.average(tokens[:split], weights=count[:split])
+        width = math.sqrt(np.average(np.square(tokens[:split] - centre), weights=count[:split]))
+        stretch = math.hypot(1.0, float(np.average(tokens[beyond], weights=weights) - centre) / width)
         scatter = time[:split] / (before @ line) - 1.0
-        noise = float(np.hypot(noise, np.sqrt(np.average(np.square(scatter), weights=count[:split]))))
-        half = 1.96 * noise
-        immediate = float(time[split] / expected[0])
-        if ratio - half > CLIFF_RATIO and immediate > CLIFF_RATIO and (best is None or ratio > best.ratio):
-            ends = int(tokens[split - 1]), int(tokens[split])
-            best = Cliff(*ends, ratio, ratio - half, ratio + half, float(share @ expected))
+        misfit = math.sqrt(np.average(np.square(scatter), weights=count[:split]) + single**2 / count[:split].sum())
+        half = 1.96 * math.hypot(noise, misfit * stretch)
+        if min(ratio - half, at_once) > CLIFF_RATIO and (best is None or ratio > best.ratio):
+            jump = _weighted_median(time[beyond] - expected, weights)
+            half *= float(np.average(expected, weights=weights))
+            best = Cliff(int(tokens[split - 1]), int(tokens[split]), ratio, jump, jump - half, jump + half)
     return best

@@ -125,7 +125,8 @@ observed AS (
             usable.date = partners.plain_date
             AND usable.deployment = partners.plain_deployment
             AND usable.origin = fits.origin
-    WHERE usable.draft_length = 0
+    LEFT JOIN ends ON fits.date = ends.date AND fits.deployment = ends.deployment AND fits.origin = ends.origin
+    WHERE usable.draft_length = 0 AND coalesce(usable.verified_tokens + usable.prefill_tokens <= ends.size, true)
 ),
 
 -- Engines of one deployment share their hours: what they saw of equal work is one observation.

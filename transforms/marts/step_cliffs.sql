@@ -69,7 +69,6 @@ captured AS (
 found AS (
     SELECT
         searched.*,
-        cliff.expected_ms AS expected_ms,
         list_sum(list_filter(n, lambda x, i: tokens[i] > cliff.size)) AS n_beyond,
         (
             SELECT max(captured.captured_size)
@@ -94,9 +93,9 @@ SELECT
     CAST(captured_size AS BIGINT) AS captured_size,
     CAST(cliff.first_beyond / (draft_length + 1) AS DOUBLE) AS requests_beyond,
     CAST(cliff.ratio AS DOUBLE) AS ratio,
-    CAST((cliff.ratio - 1) * expected_ms AS DOUBLE) AS jump_ms,
-    CAST((cliff.lower - 1) * expected_ms AS DOUBLE) AS jump_ms_lower,
-    CAST((cliff.upper - 1) * expected_ms AS DOUBLE) AS jump_ms_upper,
+    CAST(cliff.jump_ms AS DOUBLE) AS jump_ms,
+    CAST(cliff.jump_ms_lower AS DOUBLE) AS jump_ms_lower,
+    CAST(cliff.jump_ms_upper AS DOUBLE) AS jump_ms_upper,
     CAST(ratio(n_beyond, list_sum(n)) AS DOUBLE) AS share_beyond,
     CAST(
         CASE WHEN most_requests <= coalesce(captured_size, cliff.size)
