@@ -181,6 +181,7 @@ class Comparison:
             relative,
             _quantum(measure, frames, masks),
             _slack(measure, frames, masks) if origin == "log_stats" else 0.0,
+            strata.together() if unit == "request" and measure.timed else None,
         )
         return ratio.compare(sums[0], sums[1], len(strata.keys), unit, rule)
 
@@ -188,7 +189,8 @@ class Comparison:
         strata, share = len(self.strata(origin).keys), measure.share or 0.5
         if origin == "requests":
             sides = [self.histogram(side, measure.histogram, grain, band) for side in self.sides]
-            return quantile.compare(sides[0], sides[1], strata, unit, share, measure.scale)
+            shared = self.strata(origin).together() if unit == "request" else None
+            return quantile.compare(sides[0], sides[1], strata, unit, share, measure.scale, shared)
         edged = [self.buckets(side, measure.histogram, grain, band) for side in self.sides]
         return buckets.compare(edged[0], edged[1], strata, unit, share, SECONDS_TO_MS)
 

@@ -35,13 +35,15 @@ class Between:
     def degrees_of_freedom(self, inside: Sequence[tuple[float, float]], candidate_nights: int, scale: float) -> float:
         """Those of the variances inside nights, each with its own, and this one times ``scale``, together.
 
-        Where nights differ no more than what lies inside them explains, these alone are left.
+        Where nights differ no more than what lies inside them explains, these alone are left; else there are at least
+        as many as nights less one.
         """
         if self.variance <= 0:
             return satterthwaite(inside)
         total = sum(variance for variance, _ in inside) + self.variance * scale * self.spread(candidate_nights)
         known = (self.seen * scale * self.spread(candidate_nights)) ** 2 / (self.nights - 1)
-        return total**2 / (known + sum(variance**2 / df for variance, df in inside))
+        both = total**2 / (known + sum(variance**2 / df for variance, df in inside))
+        return max(both, self.nights - 1.0)
 
 
 def between_nights(side: Sums, ratio: Vector, *, by_observation: bool) -> Between | None:

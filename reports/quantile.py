@@ -79,8 +79,19 @@ def bucket_of(value: float) -> float:
     return math.log(value) / math.log(GROWTH) if value >= 1 else value - 1
 
 
-def compare(baseline: Histogram, candidate: Histogram, strata: int, unit: str, share: float, scale: float) -> Estimate:
-    """The relative change of a quantile; values in the unit of the histogram times ``scale``."""
+def compare(
+    baseline: Histogram,
+    candidate: Histogram,
+    strata: int,
+    unit: str,
+    share: float,
+    scale: float,
+    shared: Vector | None = None,
+) -> Estimate:
+    """The relative change of a quantile; values in the unit of the histogram times ``scale``.
+
+    ``shared`` says how many observations of each stratum say as much as one.
+    """
     sides = [side.where(side.seen.den > 0) for side in (baseline, candidate)]
     figures = [scale * whole(side).value(share) if len(side.seen.den) else None for side in sides]
     estimate = Estimate(Sided(figures[0], None), Sided(figures[1], None), "quantile", unit)
@@ -102,7 +113,8 @@ def compare(baseline: Histogram, candidate: Histogram, strata: int, unit: str, s
     if unit in OBSERVATIONS and any(side.seen.second is None for side in sides):
         return replace(estimate, problem="no_moments")
     below = [_below(side, value) for side, value in zip(sides, values, strict=True)]
-    return _with_interval(estimate, below, curves, values, weight, share, unit, scale)
+    shared = np.ones(strata) if shared is None else shared
+    return _with_interval(estimate, below, curves, values, weight, share, unit, scale, shared)
 
 
 def whole(side: Histogram) -> Curve:
@@ -160,10 +172,11 @@ def _with_interval(
     share: float,
     unit: str,
     scale: float,
+    shared: Vector,
 ) -> Estimate:
     shares = [divide(b.by_stratum(b.num, len(weight)), b.by_stratum(b.den, len(weight))) for b in below]
-    variances = [share_variance(below[i], weight, shares[i], shares[1 - i], unit) for i in (0, 1)]
-    own = [degrees_of_freedom(side, unit) for side in below]
+    variances = [share_variance(below[i], weight, shares[i], shares[1 - i], unit, shared) for i in (0, 1)]
+    own = [share_degrees_of_freedom(side, weight, of, unit, shared) for side, of in zip(below, shares, strict=True)]
     df = min(own)
     between = between_nights(below[0], shares[0], by_observation=False)
     if between is not None:
@@ -201,7 +214,9 @@ def _with_nights(variances: list[float], between: Between, share: float, candida
     return [variances[0] + night / between.nights, variances[1] + night / max(1, candidate_nights)]
 
 
-def share_variance(below: Sums, weight: Vector, share: Vector, other: Vector, unit: str) -> float:
+def share_variance(
+    below: Sums, weight: Vector, share: Vector, other: Vector, unit: str, shared: Vector | float = 1.0
+) -> float:
     """Variance of Σ w·share over strata; ``other`` is the other side's share in each stratum.
 
     Where the units are requests each with several observations, all observations of one are taken as one: cells do
@@ -215,7 +230,20 @@ def share_variance(below: Sums, weight: Vector, share: Vector, other: Vector, un
     thin = n < MIN_UNITS
     spread = np.where(thin, np.maximum(share * (1 - share), other * (1 - other)), share * (1 - share))
     correction = np.where(thin, 1.0, n / np.maximum(1.0, n - 1))
-    return float((divide(weight, den) ** 2 * squares * spread * correction).sum())
+    return float((divide(weight, den) ** 2 * squares * spread * correction * shared).sum())
+
+
+def share_degrees_of_freedom(below: Sums, weight: Vector, share: Vector, unit: str, shared: Vector) -> float:
+    """One less than the effective number of units that a share rests on.
+
+    Units count by the variance that they should have: those without strata near the quantile tell nothing of it.
+    """
+    if unit in OBSERVATIONS:
+        return degrees_of_freedom(below, unit, shared)
+    factor = divide(weight, below.by_stratum(below.den, len(weight))) ** 2 * share * (1 - share)
+    part = below.by_unit(below.den * factor[below.stratum])
+    squares = float((part**2).sum())
+    return max(1.0, float(part.sum()) ** 2 / squares - 1) if squares > 0 else degrees_of_freedom(below, unit)
 
 
 def _by_unit(below: Sums, weight: Vector, share: Vector, other: Vector) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from .interval import MIN_UNITS, NO_EVENT_BOUND, Estimate, Sided, critical, relative_interval, satterthwaite
 from .nights import between_nights
-from .sums import OBSERVATIONS, Mask, Sums
+from .sums import OBSERVATIONS, Mask, Sums, Vector
 from .variance import Pair, degrees_of_freedom, variances
 
 MIN_COMMON_SHARE = 0.5
@@ -28,6 +28,8 @@ class RatioRule:
     """Size of one event in the numerator of each side, for numerators that count events."""
     slack: float = 0.0
     """Added to the half-width on the ln scale, for figures that are known only within bounds."""
+    shared: Vector | None = None
+    """How many observations of each stratum say as much as one; None where each stands for itself."""
 
 
 def compare(baseline: Sums, candidate: Sums, strata: int, unit: str, rule: RatioRule) -> Estimate:
@@ -42,7 +44,7 @@ def compare(baseline: Sums, candidate: Sums, strata: int, unit: str, rule: Ratio
     if share < MIN_COMMON_SHARE:
         return replace(estimate, problem="common_share")
     baseline, candidate = baseline.where(common[baseline.stratum]), candidate.where(common[candidate.stratum])
-    pair = Pair.of(baseline, candidate, strata, relative=rule.relative)
+    pair = Pair.of(baseline, candidate, strata, relative=rule.relative, shared=rule.shared)
     estimate = _with_effects(estimate, pair, rule)
     if rule.relative and pair.pooled <= 0:
         return replace(estimate, problem="baseline_zero")
@@ -105,7 +107,8 @@ def _with_interval(estimate: Estimate, pair: Pair, unit: str, rule: RatioRule) -
     scale = 1.0 if rule.relative else rule.scale**2
     parts = [variance * scale for variance in variances(pair, unit, rule.quantum)]
     terms = [
-        (part, degrees_of_freedom(s, unit)) for part, s in zip(parts, (pair.baseline, pair.candidate), strict=True)
+        (part, degrees_of_freedom(s, unit, pair.shared))
+        for part, s in zip(parts, (pair.baseline, pair.candidate), strict=True)
     ]
     between = between_nights(pair.baseline, pair.ratio_baseline, by_observation=unit in OBSERVATIONS)
     error, df = math.sqrt(sum(variance for variance, _ in terms)), satterthwaite(terms)

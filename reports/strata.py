@@ -54,10 +54,19 @@ class Strata:
 
     def pooled(self) -> Strata:
         """One stratum for each load band, whatever the load inside it and the finer keys."""
-        bands = list(dict.fromkeys(key.load_band for key in self.keys))
+        bands: dict[str, list[StratumKey]] = {}
+        for key in self.keys:
+            bands.setdefault(key.load_band, []).append(key)
         place = {band: number for number, band in enumerate(bands)}
-        keys = tuple(StratumKey(band, NO_LOAD, NO_LOAD, ()) for band in bands)
+        keys = tuple(
+            StratumKey(band, min(key.low for key in inside), max(key.high for key in inside), ())
+            for band, inside in bands.items()
+        )
         return Strata(keys, {row: place[self.keys[code].load_band] for row, code in self.codes.items()})
+
+    def together(self) -> NDArray[np.float64]:
+        """How many requests ran at once in each stratum, at most: 1 where the load is not known."""
+        return np.array([max(1.0, float(key.high)) for key in self.keys])
 
     def in_band(self, load_band: str | None) -> NDArray[np.bool_]:
         """Which strata belong to a band; all of them for None."""

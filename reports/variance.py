@@ -4,6 +4,9 @@ With w the baseline's shares of its own denominator, B = Σ w·r_base (its poole
 influence on ln(T / B), or on T − B, is squared and added up over units; baseline units also move the weights.
 Residuals are divided by √(1 − leverage). A stratum of the candidate that hangs on one unit has no residual about its
 own ratio; there the ratio to be expected from the baseline's and the overall change stands in.
+
+Requests that run together share their rounds, and so what a round took: the times of n at once say as much as those of
+one. Variances of times over single requests are that many times as large.
 """
 
 from __future__ import annotations
@@ -35,17 +38,20 @@ class Pair:
     """B."""
     standardized: float
     """T."""
+    shared: Vector
+    """How many observations of each stratum say as much as one."""
 
     @classmethod
-    def of(cls, baseline: Sums, candidate: Sums, strata: int, *, relative: bool) -> Pair:
-        """The pair of two sides whose rows all lie in common strata."""
+    def of(cls, baseline: Sums, candidate: Sums, strata: int, *, relative: bool, shared: Vector | None = None) -> Pair:
+        """The pair of two sides whose rows all lie in common strata; by default no observations are shared."""
+        shared = np.ones(strata) if shared is None else shared
         den_b, den_c = (side.by_stratum(side.den, strata) for side in (baseline, candidate))
         ratio_b = divide(baseline.by_stratum(baseline.num, strata), den_b)
         ratio_c = divide(candidate.by_stratum(candidate.num, strata), den_c)
         weight = den_b / den_b.sum()
         pooled = float(baseline.num.sum() / baseline.den.sum())
         standardized = float((weight * ratio_c).sum())
-        return cls(baseline, candidate, relative, weight, den_c, ratio_b, ratio_c, pooled, standardized)
+        return cls(baseline, candidate, relative, weight, den_c, ratio_b, ratio_c, pooled, standardized, shared)
 
     @property
     def expected(self) -> Vector:
@@ -79,10 +85,10 @@ def variances(pair: Pair, unit: str, quantum: tuple[float, float] | None) -> tup
     return max(raw[0], floors[0]), max(raw[1], floors[1])
 
 
-def degrees_of_freedom(side: Sums, unit: str) -> float:
-    """One less than the effective number of units (Kish): quiet hours count for less."""
+def degrees_of_freedom(side: Sums, unit: str, shared: Vector | None = None) -> float:
+    """One less than the effective number of units (Kish): quiet hours count for less, and shared observations."""
     if unit in OBSERVATIONS:
-        return max(1.0, float(side.n.sum()) - 1)
+        return max(1.0, float((side.n if shared is None else side.n / shared[side.stratum]).sum()) - 1)
     den = side.by_unit(side.den)
     return max(1.0, float(den.sum() ** 2 / (den**2).sum()) - 1)
 
@@ -126,7 +132,7 @@ def _baseline_by_observation(pair: Pair) -> float:
         a, b = pair.expected[side.stratum], 1 / pair.pooled
     else:
         a, b = pair.ratio_candidate[side.stratum] - pair.standardized + pair.pooled, 1.0
-    squares = float((a**2 * dd - 2 * a * b * nd + b**2 * nn).sum())
+    squares = float(((a**2 * dd - 2 * a * b * nd + b**2 * nn) * pair.shared[side.stratum]).sum())
     n = float(side.n.sum())
     return max(0.0, squares) / float(side.den.sum()) ** 2 * n / max(1.0, n - 1)
 
@@ -140,5 +146,5 @@ def _candidate_by_observation(pair: Pair) -> float:
     thin = n < MIN_UNITS
     ratio = np.where(thin, pair.predicted, pair.ratio_candidate)
     correction = np.where(thin, 1.0, n / np.maximum(1.0, n - 1))
-    squares = np.maximum(0.0, nn - 2 * ratio * nd + ratio**2 * dd) * correction
+    squares = np.maximum(0.0, nn - 2 * ratio * nd + ratio**2 * dd) * correction * pair.shared
     return float((pair.factor**2 * squares).sum()) / (pair.standardized**2 if pair.relative else 1.0)

@@ -54,6 +54,8 @@ class Measure:
     factors: Mapping[str, int] = field(default_factory=dict)
     """Composite: measure → power."""
     traps: tuple[str, ...] = ()
+    timed: bool = False
+    """Whether it rests on the times of rounds, which requests that run together share."""
 
 
 def _moments(nn: str, nd: str, dd: str) -> tuple[Moments, Moments, Moments]:
@@ -148,6 +150,7 @@ ROUND_TIME = Measure(
         "vLLM's inter-token latency is this figure, not the time per token.",
         "Grows with load: compare it at equal load only.",
     ),
+    timed=True,
 )
 TPOT = Measure(
     "tpot_ms",
@@ -167,6 +170,7 @@ TPOT = Measure(
         "The mean over requests is another figure: short requests weigh as much as long ones there.",
         "Can fall while single gaps get longer: see burstiness and itl_ms_p99.",
     ),
+    timed=True,
 )
 ITL_OVER = Measure(
     "itl_over",
@@ -228,6 +232,7 @@ QUALIFIED_SHARE = Measure(
     ("qualified_tokens",),
     "output_tokens",
     traps=("Without configured limits there is none.",),
+    timed=True,
 )
 GOODPUT_TPS = Measure(
     "goodput_tps",

@@ -96,6 +96,19 @@ def test_gaps_of_one_request_count_as_one_where_cells_cannot_tell_them_apart() -
     assert found.baseline.variance == pytest.approx(0.25 / 90, rel=0.02)
 
 
+def test_hours_without_the_tail_count_for_nothing_in_it() -> None:
+    """Twenty hours of short times and four of long ones: the p95 rests on the four."""
+    hours = np.arange(24)
+    den = np.full(24, 100.0)
+    long = hours % 6 == 0
+    seen = Sums(hours, hours * 0, long.astype(np.int64), den * 0, den, den)
+    bucket = np.where(long, 500, 400).repeat(2) + np.tile([0, 40], 24)
+    spread = Histogram(hours.repeat(2), bucket, np.tile([50.0, 50.0], 24), seen)
+    tail, middle = (quantile.compare(spread, spread, 2, "hour", share, 1.0).df or 0 for share in (0.95, 0.3))
+    assert tail == pytest.approx(3)
+    assert middle == pytest.approx(19)
+
+
 EDGES = (0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, math.inf)
 
 

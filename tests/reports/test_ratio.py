@@ -132,6 +132,24 @@ def one_request_a_row(rng: np.random.Generator, side: Sums) -> Sums:
     return Sums(unit, unit * 0, stratum, num, den, ones, (num**2, num * den, den**2))
 
 
+def test_requests_that_share_their_rounds_are_not_taken_for_independent() -> None:
+    """Eight requests at a time through the same rounds: the mean time of a round is as uncertain as that of one."""
+    rng = np.random.default_rng(8)
+    together, rounds = 8, 30
+
+    def side(groups: int) -> Sums:
+        time = rng.normal(20.0, 2.0, (groups, rounds)).sum(axis=1).repeat(together)
+        unit, ones = np.arange(len(time)), np.ones(len(time))
+        return Sums(unit, unit * 0, unit * 0, time, ones * rounds, ones, (time**2, time * rounds, ones * rounds**2))
+
+    rule = replace(RELATIVE, shared=np.array([float(together)]))
+    found = [compare(side(40), side(40), 1, "request", rule) for _ in range(300)]
+    covered = sum(low <= 0 <= high for low, high in map(ends, found))
+    assert 274 <= covered <= 296  # 95 % of 300 is 285; three standard errors are 11
+    alone = compare(side(40), side(40), 1, "request", RELATIVE)
+    assert (alone.error or 0) < 0.5 * (found[0].error or 0)
+
+
 def resampled(rng: np.random.Generator, before: Sums, after: Sums) -> float:
     """ln(T / B) of one bootstrap draw of the units of both sides; strata lost in a draw are left out of both."""
     totals = []

@@ -54,3 +54,7 @@ def test_finer_keys_never_merge_and_rows_find_their_stratum() -> None:
     assert strata.in_band("2-4").tolist() == [True, True, False]
     assert strata.in_band(None).all()
     assert [(key.load_band, key.rest) for key in strata.pooled().keys] == [("2-4", ()), ("257+", ())]
+    assert strata.together().tolist() == [3.0, 3.0, 400.0]
+    assert strata.pooled().together().tolist() == [3.0, 400.0]
+    unknown = [(load, CHAT, 9.0) for load in (NO_LOAD, 0)]
+    assert stratify(unknown, unknown, BANDS).together().tolist() == [1.0, 1.0]
