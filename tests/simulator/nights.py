@@ -45,9 +45,7 @@ def requests(
     counts = rng.poisson(expected)
     spread = rng.normal(0.0, LOAD_SPREAD, counts.shape)
     load_of = np.maximum(1, np.rint(world.mean_load * wave * np.exp(spread))).astype(np.int64)
-    shock_of = (
-        rng.normal(0.0, world.night_shock, (nights, 1)) + rng.normal(0.0, world.hour_shock, (nights, 24))
-    ).repeat(6, axis=1)
+    shock_of = _shocks(world, nights, rng) * ("times" in world.shaken)
 
     home = np.repeat(np.arange(counts.size), counts.ravel())
     night, engine, block = np.unravel_index(home, counts.shape)
@@ -64,6 +62,9 @@ def requests(
         wanted[mine] = draw.tokens(rng, task.output_tokens, count)
         conditional[mine] = draw.conditional(rng, task, limit, count)
         coverage[mine] = task.coverage
+    if "acceptance" in world.shaken:
+        shock = np.exp(_shocks(world, nights, rng)[night, block])
+        conditional = np.minimum(conditional * shock[:, None], 1.0)
     factor = np.exp(shock_of[night, block])
     length = world.length_at(load)
     played = _play(world, wanted, conditional, coverage, length, load, factor, gaps, rng)
@@ -92,6 +93,12 @@ def requests(
         .with_columns(pl.col("date").cast(pl.Date), draft_limit=pl.lit(limit, pl.Int32))
         .sort("date", "engine", "arrived_s")
     )
+
+
+def _shocks(world: World, nights: int, rng: np.random.Generator) -> np.ndarray:
+    """Logarithms of the factors that nights and their hours bring, night by block."""
+    hours = rng.normal(0.0, world.night_shock, (nights, 1)) + rng.normal(0.0, world.hour_shock, (nights, 24))
+    return hours.repeat(6, axis=1)
 
 
 def _kinds(world: World, hour: np.ndarray, hours: int, rng: np.random.Generator) -> np.ndarray:

@@ -81,9 +81,11 @@ class World:
     mean_load: float = 8.0
     """Requests running on an engine on average; only for whole nights, where load is drawn instead of arising."""
     hour_shock: float = 0.0
-    """Standard deviation of the logarithm of a factor on all times of an hour, the same for all engines."""
+    """Standard deviation of the logarithm of a factor on all that is shaken in an hour, the same for all engines."""
     night_shock: float = 0.0
     """The same for a whole night."""
+    shaken: frozenset[str] = frozenset({"times"})
+    """What hours and nights move: times, the acceptance of every request, or both, each on its own."""
     mix_spread: float = 0.0
     """Standard deviation of the logarithm of each task's share, drawn anew each hour."""
     max_num_seqs: int = 64

@@ -1,0 +1,127 @@
+"""Real A/A: one half of a capture's requests against the other: ``python -m tests.reports.halves [FOLDER…]``.
+
+Halves are random, or made of alternate stretches of time. Nothing differs between them, so no gate may fail. Ends with
+1 if one does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from specledger.reports.cells_read import CellReader
+from specledger.reports.interval import upper_bound
+from specledger.reports.model import GateResult
+from specledger.reports.selection import Night, Selection
+from specledger.schemas.raw import REQUESTS
+from specledger.schemas.warehouse import Warehouse
+from tests import captures
+from tests.command_line import CommandLine
+from tests.reports.pool import gates
+
+DAY = dt.date(2026, 1, 1)
+HALVES = tuple(Selection(name, (Night(DAY, name),)) for name in ("one", "other"))
+STRETCHES_S = (10.0, 60.0)
+"""Shortest and longest stretch of time that goes to one half."""
+
+
+class Halves(CellReader):
+    """Reads the cells of a capture, each request a cell of its own, as two halves of them."""
+
+    def __init__(self, inputs: Sequence[Path], root: Path) -> None:
+        command = CommandLine(root)
+        command.ok("ingest", *inputs, "--deployment", "capture", *captures.OPTIONS)
+        warehouse = Warehouse(root)
+        finished = _one_cell_each(warehouse)
+        command.ok("transform")
+        super().__init__(warehouse)
+        nights = tuple(Night(file.date, file.deployment) for file in warehouse.files(REQUESTS))
+        self._all = super()._table(Selection("all", tuple(sorted(set(nights)))), "requests")
+        names = self._connection.execute(f"SELECT json_extract_string(rest, '$[4]') FROM {self._all}").fetchall()
+        self.finished = np.array([finished[name] for (name,) in names])
+        """When each request was done, in seconds, in the order of the cells."""
+
+    def split(self, first: np.ndarray) -> None:
+        """Put the cells that a mask names into the first half, the others into the second."""
+        self._frames.clear()
+        self._tables.clear()
+        half = pa.table({"number": np.arange(len(first)), "half": np.where(first, HALVES[0].where, HALVES[1].where)})
+        self._connection.register("halves", half)
+        for side in HALVES:
+            self._connection.execute(
+                f"CREATE OR REPLACE TEMP TABLE half_{side.where} AS "
+                f"SELECT * REPLACE (json_array(rest->0, rest->1, rest->2, rest->3, NULL)::VARCHAR AS rest) "
+                f"FROM (SELECT *, row_number() OVER () - 1 AS number FROM {self._all}) JOIN halves USING (number) "
+                f"WHERE half = '{side.where}'"
+            )
+            self._tables[(side, "requests")] = f"half_{side.where}"
+
+
+def _one_cell_each(warehouse: Warehouse) -> dict[str, float]:
+    """Give every request an adapter of its own, so that no two share a cell; the time of each by this name."""
+    finished: dict[str, float] = {}
+    for file in warehouse.files(REQUESTS):
+        rows = pq.ParquetFile(file.path).read()
+        names = [f"{len(finished) + number}" for number in range(rows.num_rows)]
+        finished |= {
+            name: moment.timestamp() for name, moment in zip(names, rows["finished_at"].to_pylist(), strict=True)
+        }
+        place = rows.schema.names.index("lora")
+        kept = rows.set_column(place, rows.schema.field("lora"), pa.array(names, rows.schema.field("lora").type))
+        pq.write_table(kept, file.path)
+    return finished
+
+
+def masks(finished: np.ndarray, splits: int, seed: int) -> Iterator[tuple[str, np.ndarray]]:
+    """So many random halves, and as many of alternate stretches of time of random length."""
+    rng = np.random.default_rng(seed)
+    for _ in range(splits):
+        yield "random halves", rng.permutation(len(finished)) % 2 == 0
+    for _ in range(splits):
+        length = rng.uniform(*STRETCHES_S)
+        yield "alternate stretches", (finished + rng.uniform(0, 2 * length)) // length % 2 == 0
+
+
+def failures(halves: Halves, splits: int, seed: int = 1) -> dict[str, list[GateResult]]:
+    """The gates that failed, by kind of split; every kind has an entry."""
+    found: dict[str, list[GateResult]] = {}
+    for kind, first in masks(halves.finished, splits, seed):
+        halves.split(first)
+        results = gates(halves, *HALVES, "requests")
+        assert any(result.verdict == "pass" for result in results)
+        found.setdefault(kind, []).extend(result for result in results if result.verdict == "fail")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print how many of the splits failed a gate."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folders", type=Path, nargs="*", help="captures; without any the ones of the demo")
+    parser.add_argument("--splits", type=int, default=200)
+    given = parser.parse_args(arguments)
+    folders = given.folders or list(captures.FOLDERS.values())
+    worst = 0
+    for folder in folders:
+        with tempfile.TemporaryDirectory() as root:
+            halves = Halves(sorted(folder.iterdir()), Path(root) / "warehouse")
+            for kind, failed in failures(halves, given.splits).items():
+                named = ", ".join(sorted({f"{r.measure} at {r.stratum}" for r in failed})) or "none"
+                bound = upper_bound(len(failed), given.splits)
+                print(
+                    f"{folder.name}, {len(halves.finished)} requests, {given.splits} {kind}: "
+                    f"{len(failed)} gates failed ({named}); at most {bound:.1%} at 95 % confidence"
+                )
+                worst = max(worst, len(failed))
+    return min(worst, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
