@@ -21,7 +21,7 @@ from .bands import NAMES, MartReader, band_figures, context_shares, quantile_fig
 from .cells_read import CellReader
 from .compare import Comparison
 from .correctness import Acceptance
-from .findings import contexts, effects, level_notes, notes, split_rows, traffic
+from .findings import contexts, effects, level_notes, load_notes, notes, split_rows, traffic
 from .gates import DEFAULT_SET, GateSet
 from .history import History, look_back
 from .judge import hold_rate
@@ -194,7 +194,11 @@ class _Builder:
             gates=tuple(results),
             advice=advice,
             history=tuple(night for history in histories for night in history.nights),
-            notes=(*notes(results, comparison, required=required), *level_notes(histories)),
+            notes=(
+                *notes(results, comparison, required=required),
+                *level_notes(histories),
+                *load_notes(reconciliation),
+            ),
         )
 
     def _histories(self, comparison: Comparison, choice: OriginChoice, results: Sequence[GateResult]) -> list[History]:

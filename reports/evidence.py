@@ -12,7 +12,19 @@ import numpy as np
 
 from ..schemas.config import LoadBand
 from ..schemas.errors import UsageError
-from .evidence_queries import CAPACITY, IN_FORCE, LOADS, ORDINARY, ORIGIN, POSITIONS, ROWS, TRUNCATED
+from .estimate import LONG_OUTPUT
+from .evidence_queries import (
+    CAPACITY,
+    IN_FORCE,
+    LOADS,
+    ORDINARY,
+    ORIGIN,
+    POSITIONS,
+    ROWS,
+    SHORT_OUTPUTS,
+    SYNTHETIC,
+    TRUNCATED,
+)
 from .lengths import Acceptance, Load, Missing, Ran, options, round_times
 from .round_cost import models
 from .scatter import Hourly, Sample, hourly, margin, step_variance
@@ -21,6 +33,10 @@ from .sums import Vector
 
 if TYPE_CHECKING:
     import duckdb
+
+
+MANY_SHORT = 0.1
+"""Share of short outputs from which they are worth a word."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +145,18 @@ class _Reader:
             )
         own_samples = [sample for (_, own), group in samples.items() if own for sample in group]
         dates = tuple(self._names["dates"])
-        return Evidence(str(self._names["deployment"]), dates, found, in_force, hourly(own_samples))
+        return Evidence(str(self._names["deployment"]), dates, found, in_force, hourly(own_samples), self._said())
+
+    def _said(self) -> tuple[str, ...]:
+        """What a reader must know of the data."""
+        said = [f"{date}: {detail}" for date, detail in self._connection.execute(SYNTHETIC, self._names).fetchall()]
+        row = self._connection.execute(SHORT_OUTPUTS, self._names).fetchone()
+        if row is not None and row[0] is not None and row[0] >= MANY_SHORT:
+            said.append(
+                f"{row[0]:.0%} of the requests return up to {LONG_OUTPUT} tokens: their last round is often cut off, "
+                "so acceptance length says more than they get."
+            )
+        return tuple(said)
 
     def _samples(self, columns: Mapping[str, Vector], band: LoadBand, *, own: bool) -> list[Sample]:
         inside = _inside(columns, band, own=own)

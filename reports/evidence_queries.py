@@ -136,3 +136,17 @@ SELECT max_num_seqs, draft_limit, draft_schedule, draft_method, draft_model, dat
 FROM deployments WHERE deployment = $deployment
 ORDER BY started_at DESC NULLS LAST LIMIT 1
 """
+
+# Nights whose acceptance looks like that of a load generator.
+SYNTHETIC = """
+SELECT date, detail FROM reconciliation
+WHERE deployment = $deployment AND date IN (SELECT unnest($dates))
+    AND check_name = 'acceptance_differs_by_request' AND detail IS NOT NULL
+ORDER BY ALL
+"""
+
+SHORT_OUTPUTS = """
+SELECT sum(requests) FILTER (short_outputs) / nullif(sum(requests), 0)
+FROM acceptance_by
+WHERE deployment = $deployment AND date IN (SELECT unnest($dates)) AND dimension = 'output_band'
+"""

@@ -10,7 +10,7 @@ from . import changes as differences
 from .compare import Comparison
 from .gates import LENGTH_DROP
 from .history import History
-from .model import Change, Effect, GateResult, Habits, SplitRow, Stratum
+from .model import Change, Effect, GateResult, Habits, ReconciliationRow, SplitRow, Stratum
 from .nights import MIN_NIGHTS
 from .split import accounts, decode_share, split
 
@@ -160,4 +160,15 @@ def level_notes(histories: Sequence[History]) -> list[str]:
         for history in histories
         for night in history.nights
         if night.change_point and night.load_band == "all"
+    ]
+
+
+SPREAD_CHECK = "acceptance_differs_by_request"
+"""The check of the mart reconciliation whose detail says that the load looks like a generator's."""
+
+
+def load_notes(rows: Sequence[ReconciliationRow]) -> list[str]:
+    """Nights whose acceptance looks like that of a load generator."""
+    return [
+        f"{row.deployment}, {row.date}: {row.detail}" for row in rows if row.check_name == SPREAD_CHECK and row.detail
     ]

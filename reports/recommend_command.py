@@ -152,7 +152,11 @@ def _missing(bands: Sequence[BandAdvice]) -> Iterator[str]:
 
 def _saving(saving: Saving) -> str:
     low, high = saving.interval
-    text = f"saves {saving.saved:.4g} {saving.unit} ({low:.4g} to {high:.4g}) of {saving.spent:.4g} that ran"
+    if saving.saved >= 0:
+        text = f"saves {saving.saved:.4g} {saving.unit} ({low:.4g} to {high:.4g}) of {saving.spent:.4g} that ran"
+    else:
+        cost = f"{-saving.saved:.4g} {saving.unit} more ({-high:.4g} to {-low:.4g})"
+        text = f"costs {cost} than the {saving.spent:.4g} that ran"
     share = saving.share_without_evidence
     return text + (f"; {share:.0%} of the time has no evidence for its K" if share else "")
 

@@ -11,7 +11,7 @@ from specledger.schemas.config import DEFAULT_SETTINGS
 from tests.transforms.marts import DAY, House
 
 BANDS = DEFAULT_SETTINGS.load_bands
-MARTS = ("round_cost", "positions", "ledger", "capacity", "preemption", "latency")
+MARTS = ("round_cost", "positions", "ledger", "capacity", "preemption", "latency", "reconciliation", "acceptance_by")
 """What the evidence is read from; marts that these read are computed along."""
 HOURS = 10
 

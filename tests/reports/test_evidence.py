@@ -67,6 +67,17 @@ def test_few_hours_rest_on_single_observations() -> None:
     assert found.hourly is None
 
 
+def test_load_of_a_generator_and_short_outputs_are_said() -> None:
+    house = Deployments().start(**SCHEDULE).ran(3, 3, 20.0, 2.0)
+    alike = {"n": 40, "rounds": 8_000, "drafted": 24_000, "accepted": 0, "output_band": "1-20", "requests": 40}
+    house.house.put(
+        "cells_requests", {**alike, "drafted_drafted": 40 * 600**2, "drafted_accepted": 0, "accepted_accepted": 0}
+    )
+    synthetic, short = house.evidence().said
+    assert "synthetic load" in synthetic
+    assert "100% of the requests return up to 20 tokens" in short
+
+
 def test_only_the_nights_asked_for_count() -> None:
     house = Deployments().start(**SCHEDULE).ran(3, 3, 20.0, 2.0)
     assert house.evidence(dates=[dt.date(2026, 11, 29)]).dates == (dt.date(2026, 11, 29),)

@@ -321,3 +321,29 @@ def test_acceptance_near_its_limits_without_any_spread_over_requests_is_a_findin
     rows = [row for row in traffic(*requests).mart("reconciliation") if row["check_name"] == "load_looks_natural"]
     assert [row["verdict"] for row in rows] in ([], ["ok"])
     assert any(row["detail"] for row in rows) == suspicious
+
+
+@pytest.mark.parametrize(
+    ("accepted", "spread", "says"),
+    [
+        (12, 0, "with random tokens or other synthetic load, or with a drafter"),
+        (588, 2, "synthetic load. Such figures"),
+        (576, 24, None),
+        (300, 0, None),
+    ],
+)
+def test_acceptance_that_is_alike_in_all_requests_near_none_or_all_is_a_finding(
+    accepted: int, spread: int, says: str | None
+) -> None:
+    # Forty requests of 600 draft tokens each; every second one accepts more, every other one fewer.
+    each = [accepted + (spread if number % 2 else -spread) for number in range(40)]
+    house = House().put(
+        "cells_requests",
+        {
+            "n": 40, "rounds": 40 * 200, "drafted": 40 * 600, "accepted": sum(each), "drafted_drafted": 40 * 600**2,
+            "drafted_accepted": 600 * sum(each), "accepted_accepted": sum(value**2 for value in each),
+        },
+    )  # fmt: skip
+    row = house.one("reconciliation", check_name="acceptance_differs_by_request")
+    assert only(row, "verdict", "found") == ("ok", accepted / 600)
+    assert (row["detail"] is None) if says is None else says in row["detail"]

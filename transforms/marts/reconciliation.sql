@@ -799,6 +799,43 @@ run_checks AS (
     GROUP BY ALL
 ),
 
+-- Real requests differ in how well they are foretold. Between requests the rate C / D varies by what is left of its
+-- scatter once that of single tokens is taken out.
+rates AS (
+    SELECT
+        date,
+        deployment,
+        sum(n) AS requests,
+        ratio(sum(accepted), sum(drafted)) AS rate,
+        sum(accepted_accepted) - 2 * rate * sum(drafted_accepted) + rate * rate * sum(drafted_drafted) AS squares,
+        sqrt(greatest(ratio(squares - rate * (1 - rate) * sum(drafted), sum(drafted_drafted)), 0)) AS spread
+    FROM cells_requests
+    WHERE rounds > 0 AND drafted_drafted IS NOT NULL
+    GROUP BY ALL
+    HAVING sum(n) >= 20 AND sum(rounds) >= 300
+),
+
+spread_checks AS (
+    SELECT
+        date,
+        deployment,
+        'requests' AS origin,
+        'acceptance_differs_by_request' AS check_name,
+        rate AS found,
+        true AS holds,
+        CASE
+            WHEN (rate <= 0.05 OR rate >= 0.95) AND spread < 0.03
+                THEN format(
+                    '{:.1f} % of all draft tokens are accepted, alike in {:,} requests: as with random tokens or other '
+                    'synthetic load{}. Such figures say nothing of real traffic.',
+                    100 * rate,
+                    requests,
+                    CASE WHEN rate <= 0.05 THEN ', or with a drafter that does not fit' ELSE '' END
+                )
+        END AS detail
+    FROM rates
+),
+
 checks AS (
     SELECT * FROM position_checks
     UNION ALL BY NAME
@@ -813,6 +850,8 @@ checks AS (
     SELECT * FROM iteration_checks
     UNION ALL BY NAME
     SELECT * FROM load_checks
+    UNION ALL BY NAME
+    SELECT * FROM spread_checks
     UNION ALL BY NAME
     SELECT *, found - expected AS difference FROM run_checks
 )
