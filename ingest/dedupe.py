@@ -27,23 +27,14 @@ Hashes = npt.NDArray[np.uint64]
 SAME_REQUEST_WITHIN = dt.timedelta(minutes=10)
 """Rows with one request id lie no further apart than this if they are one request: clients use ids again."""
 _GIVEN_BY_PARTITION = ("deployment", "date")
+_PASSES = {"source": pl.String(), "ingested_at": pl.Datetime("us")}
 
 
-@dataclass(frozen=True)
-class Continuation:
-    """Rows that an input itself gave before: under these sources, before this byte, in earlier passes."""
-
-    sources: frozenset[str] = frozenset()
-    before: int = 0
-
-
-NOTHING_BEFORE = Continuation()
-
-
-@dataclass
-class _HeldFile:
-    path: Path
-    staged: bool
+Pass = tuple[str, dt.datetime]
+"""One reading of one input: its source, and when the ingest ran (``ingested_at``)."""
+Own = Mapping[int, frozenset[Pass]]
+"""By number of an input in the batch, the passes whose rows are that very input's: those that read what it begins with,
+told by the hash of the content, and the present one. A file's name says nothing: after a rotation another has it."""
 
 
 @dataclass
@@ -52,8 +43,8 @@ class PartitionKeys:
 
     table: Table
     schema: Mapping[str, pl.DataType]
-    files: list[_HeldFile] = field(default_factory=list)
-    _unread: list[_HeldFile] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    _unread: list[Path] = field(default_factory=list)
     _held: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
     in_parts: bool = False
     """Whether rows last found new tell more of what the partition holds, or of each other."""
@@ -61,8 +52,7 @@ class PartitionKeys:
     @classmethod
     def of(cls, table: Table, schema: Mapping[str, pl.DataType], paths: Sequence[Path]) -> PartitionKeys:
         """The keys of the published files of a partition."""
-        files = [_HeldFile(path, staged=False) for path in paths]
-        return cls(table, schema, files, list(files))
+        return cls(table, schema, list(paths), list(paths))
 
     @property
     def columns(self) -> list[str]:
@@ -73,11 +63,10 @@ class PartitionKeys:
     def _may_be_in_parts(self) -> bool:
         return self.table.name == "snapshots"
 
-    def new_rows(self, rows: pl.DataFrame, continuations: Mapping[int, Continuation]) -> pl.DataFrame:
+    def new_rows(self, rows: pl.DataFrame, own: Own) -> pl.DataFrame:
         """The rows that the partition does not hold yet; it counts as holding them from now on.
 
-        ``rows`` has the columns of the table and ``_input``, the number of the input of each row; ``continuations``
-        says of some inputs what they gave before.
+        ``rows`` has the columns of the table and ``_input``, the number of the input of each row.
         """
         hashes = self._hash(rows)
         self._read_overlapping(rows)
@@ -85,7 +74,7 @@ class PartitionKeys:
         suspects = self._suspects(hashes)
         if len(suspects):
             flagged = rows["_key"].is_in(pl.Series(suspects).implode())
-            kept = self._settle(rows.filter(flagged), suspects, continuations)
+            kept = self._settle(rows.filter(flagged), suspects, own)
             rows = pl.concat([rows.filter(~flagged), kept], how="vertical")
         self.in_parts = self._may_be_in_parts and len(self._suspects(rows["_key"].to_numpy())) > 0
         self._held = np.sort(np.concatenate([self._held, rows["_key"].to_numpy()]))
@@ -93,7 +82,7 @@ class PartitionKeys:
 
     def staged(self, path: Path) -> None:
         """Tell that the rows last found new were written to this file, whose keys are known."""
-        self.files.append(_HeldFile(path, staged=True))
+        self.files.append(path)
 
     def _hash(self, rows: pl.DataFrame) -> Hashes:
         return rows.select(self.columns).hash_rows().to_numpy()
@@ -108,41 +97,35 @@ class PartitionKeys:
             known = ordered[self._held[np.minimum(place, len(self._held) - 1)] == ordered]
         return np.unique(np.concatenate([repeated, known]))
 
-    def _settle(self, rows: pl.DataFrame, suspects: Hashes, continuations: Mapping[int, Continuation]) -> pl.DataFrame:
+    def _settle(self, rows: pl.DataFrame, suspects: Hashes, own: Own) -> pl.DataFrame:
         rows = rows.with_row_index("_place").with_columns(_fact=self._fact())
         held = self._details(suspects)
         if self.table.name == "requests":
             rows, held = _tell_apart(rows, held)
         total = held.group_by("_fact").agg(_total=pl.len())
-        own = self._own(rows, held, continuations)
+        given = self._given(rows, held, own)
         settled = (
             rows.join(total, on="_fact", how="left")
-            .join(own, on=["_fact", "_input"], how="left")
-            .with_columns(pl.col("_total", "_own").fill_null(0))
+            .join(given, on=["_fact", "_input"], how="left")
+            .with_columns(pl.col("_total", "_given").fill_null(0))
             .sort("_place")
-            .with_columns(_number=pl.int_range(pl.len()).over("_fact", "_input") + pl.col("_own"))
-            .filter(pl.col("_number") >= pl.col("_total") - pl.col("_own"))
+            .with_columns(_number=pl.int_range(pl.len()).over("_fact", "_input") + pl.col("_given"))
+            .filter(pl.col("_number") >= pl.col("_total"))
             .unique(["_fact", "_number"], keep="first", maintain_order=True)
         )
-        return settled.drop("_place", "_fact", "_total", "_own", "_number")
+        return settled.drop("_place", "_fact", "_total", "_given", "_number")
 
-    def _own(self, rows: pl.DataFrame, held: pl.DataFrame, continuations: Mapping[int, Continuation]) -> pl.DataFrame:
+    def _given(self, rows: pl.DataFrame, held: pl.DataFrame, own: Own) -> pl.DataFrame:
         """How many of the held rows of each key came from the very input that gives it again."""
-        if "byte_offset" not in held.columns:
-            return pl.DataFrame(schema={"_fact": pl.UInt64, "_input": pl.UInt32, "_own": pl.UInt32})
-        counts = []
-        for number, source in rows.select("_input", "source").unique().iter_rows():
-            earlier = continuations.get(number, NOTHING_BEFORE)
-            mine = (pl.col("_staged") & (pl.col("source") == source)) | (
-                ~pl.col("_staged")
-                & pl.col("source").is_in(list(earlier.sources))
-                & (pl.col("byte_offset") < earlier.before)
-            )
+        counts = [pl.DataFrame(schema={"_fact": pl.UInt64, "_input": pl.UInt32, "_given": pl.get_index_type()})]
+        numbers = rows["_input"].unique().to_list() if "ingested_at" in held.columns else []
+        for number in numbers:
+            passes = pl.DataFrame(list(own.get(number, ())), schema=_PASSES, orient="row")
+            mine = held.join(passes, on=list(_PASSES), how="semi")
             counts.append(
-                held.filter(mine)
-                .group_by("_fact")
-                .agg(_own=pl.len())
-                .select("_fact", pl.lit(number, pl.UInt32).alias("_input"), "_own")
+                mine.group_by("_fact")
+                .agg(_given=pl.len())
+                .select("_fact", pl.lit(number, pl.UInt32).alias("_input"), "_given")
             )
         return pl.concat(counts)
 
@@ -155,31 +138,33 @@ class PartitionKeys:
             if column.type == HISTOGRAM:
                 fields = pl.col(column.name).struct
                 filled += [fields.field("le").list.len() > 0, fields.field("sum").is_not_null()]
-            elif column.name not in ("source", "byte_offset", *self.table.key):
+            elif column.name not in ("source", "byte_offset", "ingested_at", *self.table.key):
                 filled.append(pl.col(column.name).is_not_null())
         return pl.struct("_key", *(flag.alias(f"_{place}") for place, flag in enumerate(filled))).hash()
 
     def _details(self, suspects: Hashes) -> pl.DataFrame:
-        """The held rows with these keys: where they came from, whether in this batch, and the times of requests."""
-        extra = [name for name in ("source", "byte_offset", "arrived_at", "finished_at") if name in self.schema]
-        schema = {"_key": pl.UInt64(), **{name: self.schema[name] for name in extra}, "_staged": pl.Boolean()}
-        schema["_fact"] = pl.UInt64()
+        """The held rows with these keys: which pass they came from, and the times of requests."""
+        extra = [name for name in ("source", "ingested_at", "arrived_at", "finished_at") if name in self.schema]
+        schema = {"_key": pl.UInt64(), **{name: self.schema[name] for name in extra}, "_fact": pl.UInt64()}
         columns = list(self.schema) if self._may_be_in_parts else [*self.columns, *extra]
         wanted = pl.Series(suspects).implode()
         found = [pl.DataFrame(schema=schema)]
-        unread = {id(file) for file in self._unread}
-        for file in self.files:
-            if id(file) in unread:
+        unread = set(self._unread)
+        for path in self.files:
+            if path in unread:
                 continue
-            rows = self._load(file.path, list(dict.fromkeys(columns)))
-            rows = rows.with_columns(_key=pl.Series(self._hash(rows), dtype=pl.UInt64), _staged=pl.lit(file.staged))
+            rows = self._load(path, list(dict.fromkeys(columns)))
+            rows = rows.with_columns(_key=pl.Series(self._hash(rows), dtype=pl.UInt64))
             rows = rows.filter(pl.col("_key").is_in(wanted)).with_columns(_fact=self._fact())
             found.append(rows.select(list(schema)))
         return pl.concat(found)
 
     def _load(self, path: Path, columns: list[str]) -> pl.DataFrame:
-        rows = pl.read_parquet(path, columns=columns, hive_partitioning=False)
-        return rows.cast({name: self.schema[name] for name in columns})
+        """These columns of a file; null where an older specledger did not write one of them."""
+        stored = pl.read_parquet_schema(path)
+        rows = pl.read_parquet(path, columns=[name for name in columns if name in stored], hive_partitioning=False)
+        missing = (pl.lit(None, self.schema[name]).alias(name) for name in columns if name not in stored)
+        return rows.with_columns(missing).select(columns).cast({name: self.schema[name] for name in columns})
 
     def _read_overlapping(self, rows: pl.DataFrame) -> None:
         """Read the keys of the files whose instances and times overlap with those of the rows."""
@@ -187,12 +172,12 @@ class PartitionKeys:
             return
         bounded = [name for name in ("instance", *self.table.moment) if name in self.columns]
         ranges = {name: (rows[name].min(), rows[name].max()) for name in bounded}
-        later: list[_HeldFile] = []
-        for file in self._unread:
-            if not _overlaps(file.path, ranges):
-                later.append(file)
+        later: list[Path] = []
+        for path in self._unread:
+            if not _overlaps(path, ranges):
+                later.append(path)
                 continue
-            held = self._hash(self._load(file.path, self.columns))
+            held = self._hash(self._load(path, self.columns))
             self._held = np.sort(np.concatenate([self._held, held]))
         self._unread = later
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ..schemas.raw import INGESTED_FILES
+from .dedupe import Pass
 from .streams import CHUNK, InputStream, digest, hexdigest
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Known:
     """Whether what the reader returned holds records that are no rows yet."""
     torn: bool = False
     """Whether it ended within a line, which was given up or taken for whole: reading cannot go on there."""
+    ingested_at: dt.datetime = dt.datetime.min
+    """When that pass was, naive UTC."""
 
 
 def head_hash(head: bytes, size: int) -> str:
@@ -66,14 +69,15 @@ def pack_resume(known: Known) -> str:
 class KnownInputs:
     """The inputs of one deployment and instance that the warehouse holds, those of the running ingest included."""
 
-    def __init__(self, warehouse: Warehouse, deployment: str, instance: str) -> None:
+    def __init__(self, warehouse: Warehouse, deployment: str, instance: str, now: dt.datetime) -> None:
+        self._now = now
         paths = [file.path for file in warehouse.files(INGESTED_FILES, deployment=deployment)]
         columns = ["instance", "source", "bytes", "head_hash", "content_hash", "resume", "ingested_at"]
         if paths:
             scan = pl.scan_parquet(paths, hive_partitioning=False).filter(pl.col("instance") == instance)
-            stored = scan.select(columns).collect().sort("ingested_at").drop("instance", "ingested_at")
+            stored = scan.select(columns).collect().sort("ingested_at").drop("instance")
         else:
-            stored = pl.DataFrame(schema=dict.fromkeys(columns[1:-1], pl.String) | {"bytes": pl.Int64})
+            stored = pl.DataFrame(schema=dict.fromkeys(columns[1:], pl.String) | {"bytes": pl.Int64})
         stored = stored.with_columns(base=pl.col("content_hash").str.split("@").list.first())
         self._stored = stored
         self._by_content = _Index(stored["base"])
@@ -85,6 +89,7 @@ class KnownInputs:
 
     def add(self, known: Known) -> None:
         """Remember an input of the running ingest."""
+        known = replace(known, ingested_at=self._now)
         self._new_by_content.setdefault(known.content_hash.partition("@")[0], []).append(known)
         self._new_by_head.setdefault(known.head_hash, []).append(known)
         self._head_sizes.add(min(HEAD_BYTES, known.bytes))
@@ -100,18 +105,15 @@ class KnownInputs:
     def prefixes(self, head: bytes, source: str) -> list[Known]:
         """Known inputs that may be the beginning of one with this head; their hash is yet to be checked.
 
-        One of which nothing could be read has no content to be known by: there the source must be the same. Of several
-        with the same content the one of this source is given, the latest first.
+        One of which nothing could be read has no content to be known by: there the source must be the same. Those of
+        this source come first, the latest before.
         """
         found: list[Known] = []
         for size in self._head_sizes:
             if size <= len(head):
                 found += self._find(self._by_head, self._new_by_head, hexdigest(digest(head[:size])))
-        unique: dict[tuple[int, str], Known] = {}
-        for known in sorted(found, key=lambda known: known.source != source):
-            if known.bytes or known.source == source:
-                unique.setdefault((known.bytes, known.content_hash), known)
-        return list(unique.values())
+        kept = (known for known in found if known.bytes or known.source == source)
+        return sorted(kept, key=lambda known: known.source != source)
 
     def _find(self, index: _Index, new: dict[str, list[Known]], wanted: str) -> Iterator[Known]:
         yield from reversed(new.get(wanted, ()))
@@ -147,6 +149,7 @@ def _known(row: Mapping[str, Any]) -> Known:
         head_hash=row["head_hash"],
         content_hash=row["content_hash"],
         resume=resume,
+        ingested_at=row["ingested_at"],
         **{"seen": row["bytes"], **{name: core[name] for name in _KEPT if name in core}},
     )
 
@@ -161,8 +164,8 @@ class Match:
     """Whether the input ends where that does."""
     steady: Known | None
     """The longest known beginning behind which reading can go on: no line was given up there."""
-    sources: frozenset[str]
-    """Every name under which the beginnings were read."""
+    before: frozenset[Pass]
+    """The passes that read what lies before its end."""
 
 
 def match_prefix(open_again: Callable[[], InputStream], candidates: list[Known]) -> Match | None:
@@ -170,7 +173,7 @@ def match_prefix(open_again: Callable[[], InputStream], candidates: list[Known])
     best: Known | None = None
     steady: Known | None = None
     complete = False
-    sources: set[str] = set()
+    verified: list[Known] = []
     with open_again() as stream:
         state, position = digest(), 0
         for candidate in sorted(candidates, key=lambda known: known.bytes):
@@ -183,8 +186,13 @@ def match_prefix(open_again: Callable[[], InputStream], candidates: list[Known])
             if position < candidate.bytes:
                 break
             if hexdigest(state) == candidate.content_hash.partition("@")[0]:
+                verified.append(candidate)
+                if best is not None and candidate.bytes == best.bytes:
+                    continue
                 best, complete = candidate, stream.at_end()
-                sources.add(candidate.source)
                 if not candidate.settling and not candidate.torn:
                     steady = candidate
-    return Match(best, complete, steady, frozenset(sources)) if best else None
+    if best is None:
+        return None
+    before = {(one.source, one.ingested_at) for one in verified if steady and one.bytes <= steady.bytes}
+    return Match(best, complete, steady, frozenset(before))

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .dedupe import NOTHING_BEFORE, Continuation
+from .dedupe import Pass
 from .detect import Detected, detect
 from .formats import FORMATS, UNKNOWN, Format
 from .identity import EMPTY_HASH, Known, KnownInputs, Match, content_key, head_hash, match_prefix
@@ -50,7 +50,8 @@ class Prepared:
     context: InputContext
     instant: dt.datetime | None
     """The time in the name, where it is part of what the input is."""
-    continuation: Continuation = NOTHING_BEFORE
+    before: frozenset[Pass] = frozenset()
+    """The passes that read what lies before the place where reading begins."""
     settling: bool = False
     """Whether this pass only settles a waiting last line."""
 
@@ -232,6 +233,6 @@ def _continued(item: Prepared, match: Match, start: Known, unchanged: bool) -> P
         item,
         stream=stream,
         context=context,
-        continuation=Continuation(match.sources | {item.located.source}, start.bytes),
+        before=match.before,
         settling=unchanged,
     )

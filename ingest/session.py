@@ -56,7 +56,7 @@ class Session:
         with exclusive(self._warehouse.root, "ingest"):
             self._warehouse.mark()
             recover(self._warehouse)
-            self._known = KnownInputs(self._warehouse, self._options.deployment, self._options.server)
+            self._known = KnownInputs(self._warehouse, self._options.deployment, self._options.server, self._now)
             self._batch = self._new_batch()
             self._bytes = 0
             try:
@@ -129,7 +129,7 @@ class Session:
 
     def _read_one(self, item: Prepared) -> None:
         item = self._with_carried(item)
-        number = self._batch.open(item.context, item.format.name, item.continuation)
+        number = self._batch.open(item.context, item.format.name, item.before)
         try:
             progress = item.format.load().read(item.stream.buffered(), item.context, InputSink(self._batch, number))
         except (SpecledgerError, MemoryError):
@@ -149,7 +149,7 @@ class Session:
             while isinstance(item := waiting.peek(), Prepared) and item.format is kind and not self._full():
                 waiting.take()
                 taken.append(item)
-                sink.numbers.append(self._batch.open(item.context, kind.name, item.continuation))
+                sink.numbers.append(self._batch.open(item.context, kind.name, item.before))
                 yield Input(item.stream.buffered(), item.context)
                 self._bytes += item.stream.position
                 item.stream.release()

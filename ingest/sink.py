@@ -16,7 +16,7 @@ from .. import __version__
 from ..schemas import RAW_TABLES
 from ..schemas.raw import INGESTED_FILES
 from ..schemas.views import PARTS
-from .dedupe import NOTHING_BEFORE, Continuation, PartitionKeys
+from .dedupe import PartitionKeys, Pass
 from .identity import Known, pack_resume
 from .publishing import Publication, publish
 from .reader import InputContext
@@ -61,7 +61,8 @@ class Tally:
     duplicates: int = 0
     table_rows: Counter[str] = field(default_factory=Counter)
     first_reject: str | None = None
-    continuation: Continuation = NOTHING_BEFORE
+    before: frozenset[Pass] = frozenset()
+    """The passes that read what the input begins with."""
 
     @property
     def records(self) -> int:
@@ -86,9 +87,9 @@ class Batch:
         self.written: Counter[tuple[dt.date, str]] = Counter()
         """Rows by date and deployment."""
 
-    def open(self, context: InputContext, format_name: str, continuation: Continuation = NOTHING_BEFORE) -> int:
+    def open(self, context: InputContext, format_name: str, before: frozenset[Pass] = frozenset()) -> int:
         """The number of a new input of the batch."""
-        self.tallies.append(Tally(context, format_name, continuation=continuation))
+        self.tallies.append(Tally(context, format_name, before=before))
         return len(self.tallies) - 1
 
     @property
@@ -189,10 +190,10 @@ class Batch:
 
     def _stage(self, table: Table, day: dt.date, deployment: str, rows: pl.DataFrame) -> None:
         keys = self._keys(table, day, deployment)
-        continuations = {
-            number: tally.continuation for number, tally in enumerate(self.tallies) if tally.continuation.sources
-        }
-        new = keys.new_rows(rows, continuations)
+        if "ingested_at" in rows.columns:
+            rows = rows.with_columns(ingested_at=pl.lit(self._now, pl.Datetime("us")))
+        own = {number: tally.before | {(tally.context.source, self._now)} for number, tally in enumerate(self.tallies)}
+        new = keys.new_rows(rows, own)
         for number, count in rows["_input"].value_counts().iter_rows():
             self.tallies[number].duplicates += count
         for number, count in new["_input"].value_counts().iter_rows():

@@ -14,6 +14,9 @@ INSTANCE = Column(
 )
 SOURCE = Column("source", "VARCHAR", "Input file or URL the row was read from.", nullable=False)
 BYTE_OFFSET = Column("byte_offset", "BIGINT", "Where the record starts in the decompressed input.", "bytes")
+INGESTED_AT = Column(
+    "ingested_at", "TIMESTAMP", "When the row was read (UTC); with source, what names its row in ingested_files."
+)
 HEAD = (DATE, DEPLOYMENT, INSTANCE, SOURCE)
 
 
@@ -73,6 +76,7 @@ SNAPSHOTS = Table(
     (
         *HEAD,
         BYTE_OFFSET,
+        INGESTED_AT,
         Column("scraped_at", "TIMESTAMP", "Time of the scrape (UTC).", nullable=False),
         Column(
             "engine",
@@ -193,6 +197,7 @@ REQUESTS = Table(
     (
         *HEAD,
         BYTE_OFFSET,
+        INGESTED_AT,
         Column(
             "format",
             "VARCHAR",
@@ -292,6 +297,7 @@ ITERATIONS = Table(
     (
         *HEAD,
         BYTE_OFFSET,
+        INGESTED_AT,
         Column("logged_at", "TIMESTAMP", "Time of the record (UTC).", nullable=False),
         Column("engine", "INTEGER", "Engine number."),
         Column("process", "VARCHAR", "Innermost process prefix of the record, for example APIServer pid=7."),
@@ -317,6 +323,7 @@ LOG_STATS = Table(
     (
         *HEAD,
         BYTE_OFFSET,
+        INGESTED_AT,
         Column("logged_at", "TIMESTAMP", "Time of the record (UTC).", nullable=False),
         Column(
             "engine", "INTEGER", "Engine number; null for a spec record that belongs to no engine, or a sum of engines."
@@ -369,6 +376,7 @@ EVENTS = Table(
     (
         *HEAD,
         BYTE_OFFSET,
+        INGESTED_AT,
         Column(
             "logged_at",
             "TIMESTAMP",
@@ -402,6 +410,7 @@ RUN_TOTALS = Table(
     (
         *HEAD,
         BYTE_OFFSET,
+        INGESTED_AT,
         Column("tool", "VARCHAR", "vllm-bench, aiperf or guidellm.", nullable=False),
         Column("started_at", "TIMESTAMP", "Start of the run (UTC)."),
         Column("finished_at", "TIMESTAMP", "End of the run (UTC).", nullable=False),
@@ -425,6 +434,7 @@ QUALITY = Table(
     (
         *HEAD,
         BYTE_OFFSET,
+        INGESTED_AT,
         Column("task", "VARCHAR", "Evaluation task.", nullable=False),
         Column("metric", "VARCHAR", "Metric name, filter included.", nullable=False),
         Column("value", "DOUBLE", "Value of the metric as reported.", nullable=False),
@@ -444,6 +454,7 @@ OTHER_SAMPLES = Table(
     (
         *HEAD,
         BYTE_OFFSET,
+        INGESTED_AT,
         Column("scraped_at", "TIMESTAMP", "Time of the scrape (UTC).", nullable=False),
         Column("metric", "VARCHAR", "Sample name as found.", nullable=False),
         Column("labels", "MAP(VARCHAR, VARCHAR)", "Labels, unescaped."),
@@ -460,6 +471,7 @@ REJECTS = Table(
     (
         *HEAD,
         BYTE_OFFSET,
+        INGESTED_AT,
         Column("format", "VARCHAR", "Format the input was read as.", nullable=False),
         Column("reason", "VARCHAR", "What was wrong and what to do, in one sentence.", nullable=False),
         Column("text", "VARCHAR", "Start of the record, shortened; message text of requests left out."),

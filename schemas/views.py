@@ -20,7 +20,7 @@ SAME_REQUEST_WITHIN = "INTERVAL 10 MINUTES"
 
 _BOUND = (("arrived_at", "finished_at", "e2e_ms"), ("decode_ms", "decode_from"), ("gaps_ms", "gaps_from"))
 """Columns that only mean something together: they are taken from one report, the first that has the first of them."""
-_WHOLE = ("date", "instance", "source", "byte_offset", "format", "request_id")
+_WHOLE = ("date", "instance", "source", "byte_offset", "ingested_at", "format", "request_id")
 """Columns that every report has: those of the most trusted one."""
 
 

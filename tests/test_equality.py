@@ -79,11 +79,10 @@ def _packed(plain: Path, aside: Path, suffix: str, pack: Callable[[bytes], bytes
 
 
 def contents(cli: CommandLine) -> dict[str, list[tuple[object, ...]]]:
-    """All rows of all raw tables, but for the name of the file that they came from."""
+    """All rows of all raw tables, but for the name of the file that they came from, and when."""
+    columns = "COLUMNS(lambda name: name NOT IN ('source', 'ingested_at'))"
     return {
-        table: sorted(
-            (tuple(map(repr, row.values())) for row in cli.rows(f"SELECT * EXCLUDE (source) FROM {table}")), key=repr
-        )
+        table: sorted((tuple(map(repr, row.values())) for row in cli.rows(f"SELECT {columns} FROM {table}")), key=repr)
         for table in TABLES
     }
 

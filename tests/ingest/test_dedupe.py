@@ -11,18 +11,23 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specledger.ingest.dedupe import Continuation, PartitionKeys
+from specledger.ingest.dedupe import Own, PartitionKeys
 from specledger.ingest.sink import SCHEMAS, TABLES
 
 NOON = dt.datetime(2026, 9, 14, 12)
+MORNING, EVENING = dt.datetime(2026, 9, 14, 20), dt.datetime(2026, 9, 15, 8)
+"""When an ingest ran."""
 EVENTS = TABLES["events"]
 
 
-def events(messages: list[str], inputs: list[int] | None = None, source: str = "a", start: int = 0) -> pl.DataFrame:
+def events(
+    messages: list[str], inputs: list[int] | None = None, source: str = "a", start: int = 0, at: dt.datetime = EVENING
+) -> pl.DataFrame:
     frame = pl.DataFrame({"message": messages}, schema={"message": pl.String}).with_columns(
         instance=pl.lit("i"),
         source=pl.lit(source),
         byte_offset=pl.int_range(start, start + len(messages)),
+        ingested_at=pl.lit(at),
         logged_at=pl.lit(NOON),
         kind=pl.lit("other"),
         _input=pl.Series(inputs or [0] * len(messages), dtype=pl.UInt32),
@@ -53,8 +58,8 @@ def published(folder: Path, rows: pl.DataFrame) -> Path:
     return path
 
 
-def new(keys: PartitionKeys, rows: pl.DataFrame, continuations: dict[int, Continuation] | None = None) -> list[str]:
-    found = keys.new_rows(rows, continuations or {})
+def new(keys: PartitionKeys, rows: pl.DataFrame, own: Own | None = None) -> list[str]:
+    found = keys.new_rows(rows, own or {})
     return found["message" if "message" in found.columns else "request_id"].to_list()
 
 
@@ -75,13 +80,33 @@ def test_the_same_row_of_two_inputs_of_a_batch_is_there_once() -> None:
 
 
 def test_what_an_input_gave_before_it_grew_does_not_count_against_it(tmp_path: Path) -> None:
-    path = published(tmp_path, events(["a", "b"]))
+    path = published(tmp_path, events(["a", "b"], at=MORNING))
     grown = events(["a", "b"], start=2)
     keys = PartitionKeys.of(EVENTS, SCHEMAS["events"], [path])
-    assert sorted(new(keys, grown, {0: Continuation(frozenset({"a"}), 2)})) == ["a", "b"]
+    assert sorted(new(keys, grown, {0: frozenset({("a", MORNING)})})) == ["a", "b"]
     # Another input with the same rows says nothing new.
     again = PartitionKeys.of(EVENTS, SCHEMAS["events"], [path])
     assert new(again, grown) == []
+
+
+def test_rows_that_a_file_of_the_same_name_gave_at_another_time_are_not_the_inputs_own(tmp_path: Path) -> None:
+    path = published(tmp_path, events(["a"], at=MORNING))
+    keys = PartitionKeys.of(EVENTS, SCHEMAS["events"], [path])
+    assert new(keys, events(["a"], start=9), {0: frozenset({("a", EVENING)})}) == []
+
+
+def test_a_row_that_another_input_gave_as_often_is_not_new_to_one_that_grows(tmp_path: Path) -> None:
+    paths = [published(tmp_path, events(["a"], at=MORNING)), published(tmp_path, events(["a"], source="b"))]
+    keys = PartitionKeys.of(EVENTS, SCHEMAS["events"], paths)
+    assert new(keys, events(["a"], start=1), {0: frozenset({("a", MORNING)})}) == []
+    assert new(keys, events(["a", "a"], start=1), {0: frozenset({("a", MORNING)})}) == ["a"]
+
+
+def test_rows_of_an_older_specledger_which_did_not_say_when_they_were_read_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "old.parquet"
+    events(["a"]).drop("_input", "ingested_at").write_parquet(path)
+    keys = PartitionKeys.of(EVENTS, SCHEMAS["events"], [path])
+    assert new(keys, events(["a", "b"]), {0: frozenset({("a", MORNING)})}) == ["b"]
 
 
 def test_files_of_other_times_and_servers_are_not_read(tmp_path: Path) -> None:
@@ -135,7 +160,7 @@ def test_writing_one_input_in_parts_changes_nothing(tmp_path_factory, messages: 
     found: list[str] = []
     edges = sorted({0, *(cut for cut in cuts if cut < len(messages)), len(messages)})
     for start, end in itertools.pairwise(edges):
-        rows = keys.new_rows(events(messages[start:end], start=start), {})
+        rows = keys.new_rows(events(messages[start:end], start=start), {0: frozenset({("a", EVENING)})})
         keys.staged(published(folder, rows))
         found += rows["message"].to_list()
     assert sorted(found) == sorted(messages)

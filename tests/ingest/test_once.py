@@ -274,6 +274,23 @@ def test_a_log_that_was_copied_and_truncated_goes_on(tmp_path: Path, warehouse: 
     assert take(warehouse, tmp_path) == {"log_stats": 4}
 
 
+@pytest.mark.parametrize("part", [jsonl, log], ids=["responses", "log"])
+def test_a_rotated_set_put_together_in_one_file_says_nothing_new(
+    part: Callable[[int, int], str], tmp_path: Path, warehouse: Path
+) -> None:
+    path, earlier = tmp_path / "requests", tmp_path / "requests.1"
+    path.write_text(part(0, 7))
+    take(warehouse, path)
+    path.rename(earlier)
+    path.write_text(part(7, 12))
+    take(warehouse, path)
+    whole = tmp_path / "whole"
+    whole.write_text(earlier.read_text() + path.read_text())
+    assert take(warehouse, whole) == {}
+    whole.write_text(whole.read_text() + part(12, 13))
+    assert list(take(warehouse, tmp_path).values()) == [1]
+
+
 def test_records_that_wait_inside_a_reader_come_when_the_file_stays_as_it_is(
     tmp_path: Path, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

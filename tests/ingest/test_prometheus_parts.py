@@ -20,7 +20,7 @@ from tests.ingest.contents import contents, rows
 
 MARK = re.compile(r"^# scraped_at (.*)\n", re.MULTILINE)
 LEFT_OUT = ("ingested_at", "tool_version", "source", "byte_offset")
-EVERYTHING = "SELECT * EXCLUDE (source, byte_offset) FROM snapshots ORDER BY ALL"
+EVERYTHING = "SELECT * EXCLUDE (source, byte_offset, ingested_at) FROM snapshots ORDER BY ALL"
 
 
 def answers(scrapes: int = 6) -> dict[str, str]:

@@ -5,6 +5,7 @@
 --   instance              One server process group; the deployment's name unless said otherwise.
 --   source                Input file or URL the row was read from.
 --   byte_offset           Where the record starts in the decompressed input. [bytes]
+--   ingested_at           When the row was read (UTC); with source, what names its row in ingested_files.
 --   scraped_at            Time of the scrape (UTC).
 --   engine                Engine number inside the instance; 0 where the metric has no such label.
 --   model_name            Served model name.
