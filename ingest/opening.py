@@ -131,8 +131,8 @@ def _walk(top: Path, warehouse: Path | None) -> Iterator[Located]:
     refused: list[Located] = []
 
     def refuse(error: OSError) -> None:
-        folder = str(error.filename or top)
-        refused.append(Located(folder, Path(folder), problem=_unreadable(error)))
+        folder = Path(error.filename or top)
+        refused.append(Located(_source(folder), folder, problem=_unreadable(error)))
 
     for folder, folders, names in os.walk(top, followlinks=True, onerror=refuse):
         identity = _identity(Path(folder))
@@ -153,7 +153,7 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def _check(path: Path) -> Located:
-    source = str(path)
+    source = _source(path)
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -164,6 +164,11 @@ def _check(path: Path) -> Located:
         return Located(source, path)
     kind = next((word for test, word in _KINDS if test(mode)), "special file")
     return Located(source, path, problem=f"This is a {kind}, not a file: read it with a tool of its own into '-'.")
+
+
+def _source(path: Path) -> str:
+    """The path as text that can be stored, whatever bytes are in it."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 _KINDS = (

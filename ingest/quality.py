@@ -8,6 +8,8 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
+from ..schemas.errors import UsageError
+from ..schemas.warehouse import check_deployment
 from .client_rows import Row, frame
 from .json_input import Documents
 from .reader import InputContext, Progress, Sink
@@ -103,7 +105,13 @@ def _read_csv(body: bytes, context: InputContext, sink: Sink) -> Progress:
                     )
                     return Progress(len(body))
                 continue
-            row = _csv_row(dict(zip(header, (cell.strip() for cell in cells), strict=False)), context)
+            named = dict(zip(header, (cell.strip() for cell in cells), strict=False))
+            try:
+                check_deployment(named.get("deployment") or context.deployment)
+            except UsageError as error:
+                sink.reject(None, f"Line {lines.line_num}: {error}", ",".join(cells))
+                continue
+            row = _csv_row(named, context)
             if row is None or len(cells) > len(header):
                 reason = f"Line {lines.line_num} is no figure: task, metric and a numeric value are needed."
                 sink.reject(None, reason, ",".join(cells))

@@ -8,7 +8,7 @@ import zoneinfo
 from collections.abc import Callable, Iterable, Mapping
 
 from ..schemas.errors import UsageError
-from ..schemas.warehouse import Warehouse, check_deployment
+from ..schemas.warehouse import Warehouse, check_deployment, is_text
 from .formats import FORMATS
 from .report import IngestReport
 
@@ -91,5 +91,7 @@ def _check_labels(labels: Mapping[str, str]) -> None:
     for key, value in labels.items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", key):
             raise UsageError(f"The label {key!r} cannot be used: start with a letter, then letters, digits, _ . or -.")
+        if not is_text(value):
+            raise UsageError(f"The value of the label {key!r} cannot be used: it is no valid UTF-8.")
         if len(value) > 500:
             raise UsageError(f"The value of the label {key!r} is too long: give at most 500 characters.")

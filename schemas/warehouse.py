@@ -248,10 +248,33 @@ def _declared(root: Path, table: Table) -> Path:
     return root / "_schema" / table.name / "date=1970-01-01" / "deployment=none" / f"{version}.parquet"
 
 
+def is_text(value: str) -> bool:
+    """Whether a text from the command line was valid UTF-8 there, and so can be stored."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+LONGEST_FOLDER = 255
+"""Bytes of a file name that every common file system takes."""
+LONGEST_NAME = 200
+_MEANS_NULL = "__HIVE_DEFAULT_PARTITION__"
+"""The value under which hive partitioning keeps rows that have none."""
+
+
 def check_deployment(name: str) -> str:
     """The deployment name if it can be used; UsageError otherwise."""
-    if not name or len(name) > 200 or any(ord(character) < 32 for character in name):
-        raise UsageError(f"The deployment name {name[:60]!r} cannot be used: give 1 to 200 printable characters.")
+    shown = ascii(name[:60])
+    if not is_text(name):
+        raise UsageError(f"The deployment name {shown} cannot be used: it is no valid UTF-8.")
+    if not name or len(name) > LONGEST_NAME or any(ord(character) < 32 for character in name):
+        raise UsageError(f"The deployment name {shown} cannot be used: give 1 to {LONGEST_NAME} printable characters.")
+    folder = f"deployment={encode(name)}"
+    if len(folder) > LONGEST_FOLDER:
+        raise UsageError(
+            f"The deployment name {shown} is too long: its folder's name would have {len(folder)} bytes and may have "
+            f"{LONGEST_FOLDER}; every byte that is no ASCII letter or digit takes three."
+        )
+    if name == _MEANS_NULL:
+        raise UsageError(f"The deployment name {shown} cannot be used: in a partitioned table it means no value.")
     return name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,10 @@ def test_what_was_done_is_said_in_a_line_a_format(
         (["--timezone", "Mars/Base"], "time zone"),
         (["--deployment", ""], "deployment"),
         (["--deployment", "a\nb"], "deployment"),
+        (["--deployment", "é" * 50], "too long"),
+        (["--deployment", "\udcff"], "UTF-8"),
+        (["--deployment", "__HIVE_DEFAULT_PARTITION__"], "no value"),
+        (["--label", "k=\udcff"], "UTF-8"),
     ],
 )
 def test_wrong_use_is_one_sentence_and_exit_code_2(
@@ -101,6 +106,28 @@ def test_names_and_labels_are_data_not_sql_or_paths(cli: CommandLine, responses:
     assert cli.value("SELECT deployment FROM requests") == name
     assert cli.run("ingest", responses, "--deployment", name, "--instance", "i'").exit_code == 0
     assert cli.value("SELECT count(*) FROM requests") == 1
+
+
+def test_a_file_whose_name_is_no_utf8_is_read_like_any_other(cli: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "good.jsonl").write_text(GOOD)
+    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.jsonl")).write_text(GOOD.replace('"a"', '"b"'))
+    cli.ok("ingest", folder)
+    assert cli.rows("SELECT source, request_id FROM requests ORDER BY ALL") == [
+        {"source": f"{folder}/caf\\xe9.jsonl", "request_id": "b"},
+        {"source": f"{folder}/good.jsonl", "request_id": "a"},
+    ]
+    cli.ok("ingest", folder, "--strict")
+
+
+def test_a_deployment_named_in_data_whose_folder_cannot_be_is_a_reject(cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "quality.csv"
+    names = ["é" * 50, "__HIVE_DEFAULT_PARTITION__", "fine"]
+    path.write_text("deployment,task,metric,value\n" + "".join(f"{name},t,m,0.5\n" for name in names))
+    cli.ok("ingest", path)
+    assert cli.rows("SELECT deployment FROM quality") == [{"deployment": "fine"}]
+    assert cli.value("SELECT count(*) FROM rejects") == 2
 
 
 def test_a_warehouse_that_cannot_be_written_is_one_sentence(cli: CommandLine, responses: Path, tmp_path: Path) -> None:
