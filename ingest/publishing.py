@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import logging
 import os
 import shutil
 import time
@@ -14,6 +17,8 @@ from ..schemas.errors import WarehouseError
 
 if TYPE_CHECKING:
     from ..schemas.warehouse import Warehouse
+
+logger = logging.getLogger(__name__)
 
 ABANDONED_S = 86_400.0
 """Age at which a file aside belongs to a run that no longer exists."""
@@ -70,13 +75,13 @@ def recover(warehouse: Warehouse) -> None:
     """Undo batches that were begun and not committed, end those that were, and remove what dead runs left aside."""
     for intent in sorted((warehouse.root / "_pending").glob("*.json")):
         try:
-            plan = json.loads(intent.read_text(encoding="utf-8"))
-            committed = (warehouse.root / plan["commit"]).exists()
-            for name in plan["obsolete" if committed else "files"]:
-                (warehouse.root / name).unlink(missing_ok=True)
-            intent.unlink(missing_ok=True)
+            _settle(warehouse, intent)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise WarehouseError(f"{intent} cannot be read ({error}): delete the files it lists, then it.") from error
+            # One intent must not stop every later ingest: rows that stay of its batch are known by their keys.
+            logger.warning("%s cannot be followed (%s): ingest again what was being ingested then.", intent, error)
+            if not isinstance(error, OSError) or error.errno == errno.ENAMETOOLONG:
+                with contextlib.suppress(OSError):  # what no later run can follow either
+                    intent.rename(intent.with_suffix(".spoilt"))
     oldest = time.time() - ABANDONED_S
     for path in (warehouse.root / "_tmp").glob("*"):
         try:
@@ -84,6 +89,15 @@ def recover(warehouse: Warehouse) -> None:
                 shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         except OSError:
             continue
+
+
+def _settle(warehouse: Warehouse, intent: Path) -> None:
+    """Remove what an intent says has to go, then the intent itself."""
+    plan = json.loads(intent.read_text(encoding="utf-8"))
+    committed = (warehouse.root / plan["commit"]).exists()
+    for name in plan["obsolete" if committed else "files"]:
+        (warehouse.root / name).unlink(missing_ok=True)
+    intent.unlink(missing_ok=True)
 
 
 def _flush(path: Path) -> None:
