@@ -19,7 +19,7 @@ from ..reports import acknowledge
 from ..reports.acknowledge import Acknowledgement
 from ..reports.gates import GateSet, load_gates
 from ..schemas import CELL_TABLES, MART_TABLES, RAW_TABLES
-from ..schemas.config import Settings, settings_from
+from ..schemas.config import KNOWN_TABLES, Settings, settings_from
 from ..schemas.errors import ConfigError
 from ..transforms.partitions import INPUTS
 from .section import Section
@@ -40,7 +40,6 @@ RAW = tuple(table.name for table in RAW_TABLES if table.name not in EVERLASTING)
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
-_TOP = ("warehouse", "out", "metrics", "source", "bands", "goodput", "report", "hook", "housekeeping")
 _SOURCE = (
     "paths", "deployment", "instance", "labels", "format", "year", "timezone", "hash_text", "required",
 )  # fmt: skip
@@ -121,7 +120,7 @@ def load(path: Path) -> Config:
     text = _read(path)
     document = _parse(path, text)
     lines = TomlLines(path, text)
-    top = Section(document, (), lines, _TOP)
+    top = Section(document, (), lines, KNOWN_TABLES)
     folder = path.absolute().parent
     settings = _settings(document, lines)
     sources = tuple(_source(section, folder) for section in top.sections("source", _SOURCE))

@@ -84,6 +84,10 @@ def parse_load_bands(labels: tuple[str, ...] | list[str]) -> tuple[LoadBand, ...
 DEFAULT_SETTINGS = Settings(parse_load_bands(DEFAULT_LOAD_BANDS))
 
 
+KNOWN_TABLES = ("bands", "goodput", "warehouse", "out", "metrics", "source", "report", "hook", "housekeeping")
+"""What stands at the top of a configuration: that of a night serves every command, which takes its share of it."""
+
+
 def load_settings(path: Path | None) -> Settings:
     """Settings from the ``[bands]`` and ``[goodput]`` tables of a TOML file; the defaults without a file.
 
@@ -91,7 +95,11 @@ def load_settings(path: Path | None) -> Settings:
     """
     if path is None:
         return DEFAULT_SETTINGS
-    return settings_from(read_toml(path), path)
+    document = read_toml(path)
+    for key in document:
+        if key not in KNOWN_TABLES:
+            raise ConfigError(f"{path}: {key} is not known in a configuration; known are {', '.join(KNOWN_TABLES)}.")
+    return settings_from(document, path)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
