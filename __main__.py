@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import logging
 import os
 import sys
@@ -197,6 +198,10 @@ def main() -> None:
     Whatever it writes is private to the user: logs name people's deployments, requests and mistakes.
     """
     os.umask(0o077)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal or a log of ASCII cannot show every name: its escape is better than no answer.
+            stream.reconfigure(errors="backslashreplace")
     cli.main()
 
 

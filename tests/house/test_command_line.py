@@ -167,6 +167,19 @@ def test_a_reader_that_goes_away_is_nobody_to_complain_to(tmp_path: Path) -> Non
     assert (process.returncode, complaint) == (141, b"")
 
 
+def test_what_the_output_cannot_show_is_escaped() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "ascii"}
+    code = (
+        "import sys, types, click\nfrom specledger import __main__ as program\n"
+        "module = types.ModuleType('specledger.attempt')\n"
+        "module.run = click.command('try')(lambda: print('caf\\xe9', file=sys.stdout))\n"
+        "sys.modules[module.__name__] = module\n"
+        "program.COMMANDS['try'] = ('attempt:run', '')\nsys.argv[1:] = ['try']\nprogram.main()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, env=environment)
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"caf\\xe9\n", b"")
+
+
 def test_a_crash_is_never_taken_for_a_failed_gate(command: Callable[[Callable[[], object]], None]) -> None:
     command(raising(ZeroDivisionError("a fault")))
     result = run("try")
