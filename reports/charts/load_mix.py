@@ -32,7 +32,7 @@ def load_mix(rows: Rows) -> alt.LayerChart:
 
 def context_mix(rows: Rows) -> alt.LayerChart:
     """Share of each side's output tokens by context band."""
-    axis = alt.Axis(title="Context (prompt and half of the output, tokens)", labelAngle=0, grid=False)
+    axis = alt.Axis(title="Context (tokens)", labelAngle=0, grid=False)
     place = alt.X("context_band:N", sort=in_order(row["context_band"] for row in rows), axis=axis)
     return _shares(rows, place, ("context_band:N", "Context", None))
 

@@ -223,7 +223,7 @@ CHARTS: dict[str, Chart] = {
         Chart(
             "context_mix",
             "How long contexts were",
-            "Share of each side's output tokens by length of the context; longer contexts make steps slower.",
+            "Share of each side's output tokens by context: the prompt and half of the output.",
             context_rows,
             context_mix,
             (

@@ -46,7 +46,7 @@ def test_colour_adds_nothing_but_colour() -> None:
 
 
 def test_the_verdict_is_the_first_word() -> None:
-    assert terminal.render(example()).startswith("FAIL  TPOT rose by 10.0 % (allowed +5 %)")
+    assert terminal.render(example()).startswith("FAIL  TPOT rose by 10.0 % within like traffic (allowed")
 
 
 def test_a_failed_measure_is_told_once_with_its_figures_its_reason_and_the_other_loads() -> None:
