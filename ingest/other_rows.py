@@ -12,6 +12,8 @@ import pyarrow as pa
 from .exposition_line import Series
 from .reader import BatchSink
 
+ROWS = 1 << 18
+"""Rows given to the sink at once: with their labels some 50 MiB."""
 NO_OFFSET = -1
 """In place of an offset: the scrape has no place of its own in its input."""
 
@@ -47,17 +49,21 @@ class OtherRows:
         codes = np.concatenate(self._codes)
         order = np.argsort(codes, kind="stable")
         scrape, codes = scrape[order], codes[order]
-        distinct, which = np.unique(codes, return_inverse=True)
-        frame = _described([series[code] for code in distinct])[which]
-        frame = frame.with_columns(
-            input=pl.Series(np.array(positions, np.uint32)[scrape]),
-            byte_offset=pl.Series(np.array(offsets, np.int64)[scrape]).replace(NO_OFFSET, None),
-            scraped_at=pl.Series(np.array(times, np.int64)[scrape]).cast(pl.Datetime("us")),
-            instance=pl.Series(instances, dtype=pl.String).gather(scrape),
-            value=pl.Series(np.concatenate(self._values)[order]),
-        )
+        values = np.concatenate(self._values)[order]
         self._scrapes, self._codes, self._values = [], [], []
-        sink.rows("other_samples", frame)
+        distinct, which = np.unique(codes, return_inverse=True)
+        described = _described([series[code] for code in distinct])
+        for start in range(0, len(codes), ROWS):
+            some = slice(start, start + ROWS)
+            own = scrape[some]
+            frame = described[which[some]].with_columns(
+                input=pl.Series(np.array(positions, np.uint32)[own]),
+                byte_offset=pl.Series(np.array(offsets, np.int64)[own]).replace(NO_OFFSET, None),
+                scraped_at=pl.Series(np.array(times, np.int64)[own]).cast(pl.Datetime("us")),
+                instance=pl.Series(instances, dtype=pl.String).gather(own),
+                value=pl.Series(values[some]),
+            )
+            sink.rows("other_samples", frame)
 
 
 def _described(series: Sequence[Series]) -> pl.DataFrame:

@@ -274,7 +274,7 @@ def _faults() -> list[pl.Expr]:
     difference = (generation - pl.col("mean_ms") * (output - 1)).abs()
     unknown_id = pl.col("client_id").is_null() & pl.col("body_id").is_null()
     no_tokens = output.is_null() & (pl.col("status") != "failed")
-    no_histogram = (pl.col("rounds") > 0) & pl.col("accepted_hist").is_null()
+    no_histogram = pl.col("rounds").is_not_null() & pl.col("accepted_hist").is_null()
     return [
         (pl.all_horizontal(pl.col(*said, "client_ms").is_null()) & ~pl.col("aborted")).alias("nothing"),
         (output.is_null() & other).fill_null(value=False).alias("elsewhere"),

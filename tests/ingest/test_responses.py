@@ -312,6 +312,18 @@ def test_a_rare_record_in_another_shape_is_found_too() -> None:
     assert [row["byte_offset"] for row in rows] == sorted(row["byte_offset"] for row in rows)
 
 
+def test_a_rare_histogram_in_another_shape_is_found_also_where_nothing_was_drafted() -> None:
+    def record(number: int, histogram: object, steps: int) -> dict[str, Any]:
+        spec = {**BODY["metrics"]["speculative_decoding"], "acceptance_histogram": histogram, "num_spec_steps": steps}
+        body = {**BODY, "metrics": {**BODY["metrics"], "speculative_decoding": spec}}
+        return {"request_id": f"r{number}", "start_unix": START, "end_s": 1, "response": body}
+
+    records = [record(number, [1, 2], 3) for number in range(500)]
+    records[333] = record(333, {"0": 0, "1": 0}, 0)
+    rows, _ = read(*records)
+    assert [row["accepted_hist"] for row in rows] == [[1, 2]] * 333 + [[0, 0]] + [[1, 2]] * 166
+
+
 @pytest.mark.parametrize("indent", [None, 1])
 def test_an_array_of_responses_is_read(indent: int | None) -> None:
     text = json.dumps([BODY, {**BODY, "id": "é"}, 3], indent=indent, ensure_ascii=False).encode()
