@@ -65,7 +65,7 @@ def estimate_command(
         conditional = conditional or list(measured.conditional)
         t0 = t0 if t0 is not None else measured.t0_ms
         if not times and all(part is None for part in parts):
-            times = {length: RoundTime(time) for length, time in measured.round_times.items() if length > 0}
+            times = dict(measured.round_times)
     if not conditional:
         raise UsageError("Give --acceptance, or --deployment to take it from measured data.")
     lengths = lengths or sorted(times)

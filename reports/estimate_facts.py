@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ..schemas.errors import UsageError
 from ..schemas.warehouse import Warehouse
-from .estimate import Facts
+from .estimate import Facts, RoundTime
+from .lengths import LEAST_STEPS
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Measured:
 
     conditional: tuple[float, ...]
     t0_ms: float | None
-    round_times: Mapping[int, float]
+    round_times: Mapping[int, RoundTime]
     facts: Facts
 
     def complete(self, given: Facts) -> Facts:
@@ -45,13 +46,46 @@ SELECT (accepted / nullif(rounds, 0)) / nullif(lag(accepted / nullif(rounds, 0),
 FROM pooled ORDER BY position
 """
 
+# Lengths are compared at the loads at which all of them ran; where there are none, only the one that ran most is told.
 ROUND_TIMES = """
-SELECT draft_length, sum(round_time_ms * steps) / sum(steps)
-FROM draft_lengths
-WHERE deployment = $deployment AND round_time_ms IS NOT NULL AND steps > 0 AND origin = (
+WITH best AS (
     SELECT origin FROM draft_lengths WHERE deployment = $deployment AND round_time_ms IS NOT NULL
     GROUP BY origin ORDER BY sum(steps) DESC, origin LIMIT 1
+),
+told AS (
+    SELECT load_band, draft_length, sum(round_time_ms * steps) / sum(steps) AS round_time_ms, sum(steps) AS steps
+    FROM draft_lengths INNER JOIN best USING (origin)
+    WHERE deployment = $deployment AND draft_length > 0 AND round_time_ms IS NOT NULL
+    GROUP BY ALL
+    HAVING sum(steps) >= $least
+),
+common AS (
+    SELECT load_band, sum(steps) AS weight FROM told
+    GROUP BY load_band HAVING count(*) = (SELECT count(DISTINCT draft_length) FROM told)
+),
+chosen AS (
+    SELECT * FROM told INNER JOIN common USING (load_band)
+    UNION ALL
+    SELECT *, steps AS weight FROM told
+    WHERE NOT EXISTS (FROM common)
+        AND draft_length = (SELECT arg_max(draft_length, steps) FROM (
+            SELECT draft_length, sum(steps) AS steps FROM told GROUP BY draft_length
+        ))
 )
+SELECT draft_length, sum(round_time_ms * weight) / sum(weight), list(load_band) FROM chosen GROUP BY draft_length
+"""
+
+# What a round is made of, where it is told: the draft, and the pass of the target (an ordinary step and what the draft
+# adds to it, or all of it as printed).
+PARTS = """
+WITH told AS (
+    SELECT draft_length, origin, steps, draft_ms, coalesce(ordinary_ms, 0) + verify_ms AS target_ms
+    FROM round_split
+    WHERE deployment = $deployment AND draft_length > 0 AND draft_ms IS NOT NULL AND verify_ms IS NOT NULL AND steps > 0
+),
+best AS (SELECT origin FROM told GROUP BY origin ORDER BY sum(steps) DESC, origin LIMIT 1)
+SELECT draft_length, sum(draft_ms * steps) / sum(steps), sum(target_ms * steps) / sum(steps)
+FROM told INNER JOIN best USING (origin)
 GROUP BY draft_length
 """
 
@@ -65,7 +99,7 @@ SELECT
     sum(output_tokens) / nullif(sum(requests), 0),
     sum(decode_ns) / nullif(sum(decode_tokens), 0) / 1e6,
     (SELECT sum(t0_ms * tokens) / nullif(sum(tokens), 0) FROM ledger JOIN best USING (origin)
-     WHERE deployment = $deployment AND load_band <> 'all' AND t0_ms IS NOT NULL),
+     WHERE deployment = $deployment AND load_band IN (SELECT unnest($bands)) AND t0_ms IS NOT NULL),
     (SELECT sum(ttft_sum) / nullif(sum(ttft_n), 0) / 1e6 FROM cells_requests WHERE deployment = $deployment),
     (SELECT sum(ttft_sum) / nullif(sum(ttft_n), 0) / 1e6 FROM cells_snapshots WHERE deployment = $deployment)
 FROM band_totals JOIN best USING (origin) WHERE deployment = $deployment
@@ -77,8 +111,11 @@ def known(warehouse: str, deployment: str) -> Measured:
     connection = Warehouse(warehouse).require().connect()
     name = {"deployment": deployment}
     conditional = tuple(row[0] for row in connection.execute(POSITIONS, name).fetchall() if row[0] is not None)
-    times = dict(connection.execute(ROUND_TIMES, name).fetchall())
-    row = connection.execute(FACTS, name).fetchone()
+    parts = {length: (draft, target) for length, draft, target in connection.execute(PARTS, name).fetchall()}
+    told = connection.execute(ROUND_TIMES, {**name, "least": LEAST_STEPS}).fetchall()
+    times = {length: RoundTime(total, *parts.get(length, ())) for length, total, _ in told}
+    bands = sorted({band for _, _, seen in told for band in seen})
+    row = connection.execute(FACTS, {**name, "bands": bands}).fetchone()
     if row is None or (row[1] is None and row[2] is None):
         raise UsageError(f"The marts hold nothing of deployment {deployment!r}: ingest and transform it first.")
     load, output_tokens, tpot_ms, t0_ms, request_ttft, scrape_ttft = row
