@@ -33,13 +33,15 @@ def nightly(config: Path, date: str | None, backfill: str | None, check_config: 
 
     Exit codes: 0 no gate failed; 1 a gate failed; 2 wrong use; 3 a required gate has no answer; 4 the run failed.
     """
+    from ..reports.format import plural
     from .config import load
     from .run import run
 
     dates = _dates(date, backfill)
     loaded = load(config)
     if check_config:
-        click.echo(f"{config} can be used: {len(loaded.sources)} sources, {len(loaded.comparisons)} reports.")
+        sources, reports = plural(len(loaded.sources), "source"), plural(len(loaded.comparisons), "report")
+        click.echo(f"{config} can be used: {sources}, {reports}.")
         return 0
     return run(loaded, dates)
 

@@ -17,6 +17,7 @@ from ..reports.model import Report, Side
 from ..reports.selection import Selector
 from ..schemas import TABLES
 from ..schemas.warehouse import Warehouse
+from ..transforms.partitions import INPUTS
 from ..transforms.state import State
 from . import hook
 from .config import Comparison, Config
@@ -57,6 +58,11 @@ class Nights:
         ]
         said = repr((__version__, self._config.fingerprint, str(date), computed, evaluated, bad))
         return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+    def newest(self, date: dt.date) -> int:
+        """When rows of a date were last written, in ns since 1970; 0 without any. Compaction does not move it."""
+        files = (file for name in INPUTS for file in self._warehouse.files(TABLES[name], date=date))
+        return max((file.path.stat().st_mtime_ns for file in files), default=0)
 
     def judge(self, comparison: Comparison, date: dt.date, records: Records, now: dt.datetime) -> Judged:
         """Build and write one report, and call the hook if a gate failed, unless it knows of that night already."""

@@ -34,7 +34,7 @@ def _lines(run: Record, night: Mapping[str, Any]) -> Iterator[str]:
     yield from _family("last_run_rows", "Rows that the last run wrote.", written)
     total = sum(source.rejects for source in run.sources)
     yield from _family("last_run_rejects", "Records that the last run could not read.", [({}, total)])
-    late = sum(one.rows for one in run.late)
+    late = sum(rows for one in run.late for rows in one.rows.values())
     yield from _family("last_run_late_rows", "Rows of nights that had been judged before.", [({}, late)])
     failed = sum(source.error is not None for source in run.sources)
     yield from _family("last_run_failed_sources", "Sources that could not be read.", [({}, failed)])

@@ -47,8 +47,8 @@ class Late:
     """Rows that came after their night had been judged."""
 
     date: str
-    deployment: str
-    rows: int
+    rows: Mapping[str, int]
+    """By deployment, as far as this run took them in; a run before it may have been ended after it had."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,8 @@ class Record:
     reports: Sequence[Judged] = ()
     fingerprint: str | None = None
     """Of everything the reports rest on: while it stays, the reports stay."""
+    newest_ns: int = 0
+    """When rows of the night were last written, as it was judged; later ones are late."""
     housekeeping: Mapping[str, int] = field(default_factory=dict)
     error: str | None = None
     exit_code: int = 0
@@ -113,6 +115,12 @@ def stamp(moment: dt.datetime) -> str:
 def write(record: Record, path: Path) -> None:
     """Write the record in one step."""
     publish(path, (json.dumps(dataclasses.asdict(record), indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def note_newest(path: Path, newest_ns: int) -> None:
+    """Note in a record that rows of its night were written later and changed nothing that it rests on."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    publish(path, (json.dumps(found | {"newest_ns": newest_ns}, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def read(path: Path) -> dict[str, Any] | None:

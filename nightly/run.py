@@ -8,6 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ..ingest import IngestReport, ingest
@@ -24,6 +25,8 @@ from .record import Late, Record, SourceOutcome
 
 logger = logging.getLogger(__name__)
 
+LATE_NIGHTS = 60
+"""Nights that are looked at for late rows; older ones are computed again and keep their reports."""
 WAIT_S = 6 * 3600.0
 """How long a run waits for another that works on the same warehouse: longer than a night takes."""
 
@@ -116,21 +119,21 @@ class _Night:
     def judge(self, dates: Iterable[dt.date]) -> None:
         """Judge the nights, and again those that late rows have changed; in order: each is an example to the next."""
         before = record.nights(self._config.out)
-        late = {day for day, _ in self._written if day in before}
-        self.record.late = [
-            Late(day.isoformat(), deployment, rows)
-            for (day, deployment), rows in sorted(self._written.items())
-            if day in late
-        ]
-        for one in self.record.late:
-            logger.info("%s, %s: %d rows came late; the night is judged again.", one.date, one.deployment, one.rows)
         nights = Nights(self._warehouse, self._config)
+        recent = sorted(before)[-LATE_NIGHTS:]
+        late = {day for day in recent if nights.newest(day) > before[day].get("newest_ns", 0)}
+        for day in sorted(late):
+            rows = {deployment: count for (date, deployment), count in self._written.items() if date == day}
+            self.record.late = [*self.record.late, Late(day.isoformat(), rows)]
+            logger.info("%s: rows came after it had been judged; it is judged again.", day)
         wanted = set(dates)
         for date in sorted(wanted | late):
             state = nights.fingerprint(date, before)
             known = before.get(date)
             if known is not None and known.get("fingerprint") == state:
                 logger.info("%s: nothing has changed since it was judged: %s.", date, _verdicts(known))
+                if date in late:
+                    record.note_newest(self._record_of(date), nights.newest(date))
             else:
                 before[date] = self._judged(nights, date, state, before)
             if date in wanted:
@@ -141,13 +144,16 @@ class _Night:
         required = self._config.hook is not None and self._config.hook.required
         self.errors += [one.hook for one in reports if required and one.hook not in (None, hook.DONE)]
         judged = replace(self.record, date=date.isoformat(), reports=reports, fingerprint=state)
+        judged.newest_ns = nights.newest(date)
         judged.ended_at = record.stamp(_now())
         judged.exit_code = _worst(0, {"reports": [vars(one) for one in reports]})
-        path = folder(self._config, date, None) / record.RECORD
-        record.write(judged, path)
-        found = record.read(path) or {}
+        record.write(judged, self._record_of(date))
+        found = record.read(self._record_of(date)) or {}
         logger.info("%s: %s.", date, _verdicts(found))
         return found
+
+    def _record_of(self, date: dt.date) -> Path:
+        return folder(self._config, date, None) / record.RECORD
 
     def tidy(self) -> None:
         """Write the page of all nights, then compact and remove what has had its time."""
@@ -160,7 +166,7 @@ class _Night:
             self.record.error = " ".join(self.errors)
             self.record.exit_code = SpecledgerError.exit_code
         self.record.ended_at = record.stamp(_now())
-        known = record.read(folder(self._config, dates[-1], None) / record.RECORD) or {}
+        known = record.read(self._record_of(dates[-1])) or {}
         record.write(self.record, self._config.out / record.LAST_RUN)
         if self._config.metrics is not None:
             metrics.write(self._config.metrics, self.record, known)

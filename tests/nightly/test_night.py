@@ -14,11 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from specledger import __version__
 from specledger.__main__ import cli
-from specledger.ingest import prometheus_api
+from specledger.ingest import ingest, prometheus_api
 from specledger.nightly import hook, record
 from specledger.nightly.config import Hook
 from specledger.reports import model, writers
 from specledger.schemas.errors import RemoteError
+from specledger.schemas.warehouse import Warehouse
+from specledger.transforms.retire import retire
 from tests.nightly.simulated import day, started, trace, write_config, write_night
 from tests.simulator import text
 
@@ -130,11 +132,31 @@ def test_late_rows_change_their_own_night_and_are_told(folder: Path) -> None:
     late.write_text(text.responses(trace(4), started(day(1)) + 3600))
     nightly(folder, "--date", day(2))
     (told,) = last_run(folder)["late"]
-    assert (told["date"], told["deployment"]) == (str(day(1)), "chat")
-    assert told["rows"] == len(late.read_text().splitlines())
+    assert told == {"date": str(day(1)), "rows": {"chat": len(late.read_text().splitlines())}}
     assert night(folder, 0) == first
     assert night(folder, 1)["fingerprint"] != second["fingerprint"]
     assert night(folder, 1)["late"] == [told]
+
+
+def test_late_rows_are_noticed_whoever_took_them_in(folder: Path) -> None:
+    late = folder / "late.jsonl"
+    late.write_text(text.responses(trace(4), started(day(1)) + 3600))
+    ingest(folder / "warehouse", [late], deployment="chat")
+    nightly(folder, "--date", day(2))
+    assert last_run(folder)["late"] == [{"date": str(day(1)), "rows": {}}]
+    nightly(folder, "--date", day(2))
+    assert last_run(folder)["late"] == []
+
+
+def test_late_rows_of_a_night_that_is_no_longer_computed_are_told_once(folder: Path) -> None:
+    retire(Warehouse(folder / "warehouse"), day(0))
+    (folder / "input" / "chat" / "late.jsonl").write_text(text.responses(trace(4), started(day(0)) + 3600))
+    judged = night(folder, 0)
+    nightly(folder, "--date", day(2))
+    assert [late["date"] for late in last_run(folder)["late"]] == [str(day(0))]
+    assert night(folder, 0) | {"newest_ns": judged["newest_ns"]} == judged
+    nightly(folder, "--date", day(2))
+    assert last_run(folder)["late"] == []
 
 
 def test_a_source_that_is_missing_is_told_and_fails_only_where_it_is_required(folder: Path) -> None:
