@@ -18,6 +18,7 @@ from specledger.reports.trend import Trend
 from specledger.schemas.config import DEFAULT_SETTINGS
 from specledger.schemas.errors import UsageError
 from specledger.schemas.warehouse import Warehouse
+from tests.command_line import CommandLine
 from tests.reports.fleet import WORLD, put_requests
 from tests.sample_nights import FIRST, fleet, hostile_nights, night, told
 from tests.sample_reports import HOSTILE, gate, report
@@ -157,3 +158,12 @@ def test_hostile_names_are_text() -> None:
 
 def test_ninety_nights_of_twenty_deployments_stay_below_three_megabytes() -> None:
     assert len(trend_page.render(fleet(20, 90)).encode()) < 3_000_000
+
+
+def test_the_command_writes_the_page_of_all_nights_and_judges_nothing(cli: CommandLine, tmp_path: Path) -> None:
+    put_requests(Warehouse(cli.warehouse), WORLD, [FIRST], 1, per_hour=6, gaps=False)
+    told = cli.ok("report", "--history", "--out", tmp_path / "nights")
+    assert told == f"Nights: {tmp_path / 'nights' / 'index.html'}\n"
+    assert WORLD.deployment in (tmp_path / "nights" / "index.html").read_text(encoding="utf-8")
+    refused = cli.run("report", "--history", "--baseline", "true", "--out", tmp_path)
+    assert (refused.exit_code, "--history judges nothing" in refused.stderr) == (2, True)
