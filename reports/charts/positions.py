@@ -6,14 +6,16 @@ from typing import Any
 
 import altair as alt
 
+from ..format import listed
 from ..model import Report
 from .chart import Rows
-from .palette import ACCEPTANCE
-from .parts import ROWS, Side, finish, joined, tips
+from .palette import ACCEPTANCE, INK
+from .parts import ROWS, Side, finish, holds, joined, tips
 
 
 def position_rows(report: Report) -> list[dict[str, Any]]:
     """Positions of both sides, with the gain of one more candidate (the survival of the next position)."""
+    best = _best_at(report)
     following = {(row.side, row.position - 1): row.survival for row in report.positions}
     return [
         {
@@ -27,9 +29,20 @@ def position_rows(report: Report) -> list[dict[str, Any]]:
             "predicted_length": row.predicted_length,
             "marginal_gain": following.get((row.side, row.position)),
             "censored": row.censored,
+            "best_at": best.get(row.position) if row.side == "candidate" else None,
         }
         for row in sorted(report.positions, key=lambda row: (row.position, row.side))
     ]
+
+
+def _best_at(report: Report) -> dict[int, str]:
+    """Loads at which each draft length is best, where one schedule is recommended; only loads with evidence."""
+    found: dict[int, list[str]] = {}
+    for schedule in report.schedules if len(report.schedules) == 1 else ():
+        for band in schedule.bands:
+            if band.tpot_ms is not None:
+                found.setdefault(band.length, []).append(band.load_band)
+    return {length: listed(loads) for length, loads in found.items()}
 
 
 def _position(title: str) -> alt.X:
@@ -70,10 +83,14 @@ def predicted_length(rows: Rows) -> alt.LayerChart:
             ("position:O", "Draft length", None),
             ("predicted_length:Q", "Predicted length", ".3f"),
             ("marginal_gain:Q", "One more adds", ".3f"),
+            ("best_at:N", "Best at load", None),
         ),
         **side.points(),
     )
-    return finish(rows, joined(base, side), points)
+    rings = base.transform_filter("isValid(datum.best_at)").mark_point(
+        size=420, strokeWidth=1.5, stroke=INK, aria=False
+    )
+    return finish(rows, joined(base, side), *([rings] if holds(rows, "best_at") else []), points)
 
 
 def _from_zero(rows: Rows) -> alt.Scale:

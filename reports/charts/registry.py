@@ -170,6 +170,7 @@ CHARTS: dict[str, Chart] = {
                 Shown("marginal_gain", "One more adds", "tokens", "marginal_gain"),
                 Shown("accepted", "Accepted", "count"),
                 Shown("rounds", "Rounds", "count"),
+                Shown("best_at", "Best at load"),
                 Shown("censored", "Censored"),
                 _ORIGIN,
             ),
@@ -180,7 +181,7 @@ CHARTS: dict[str, Chart] = {
         Chart(
             "predicted_length",
             "Tokens a round by draft length",
-            "What drafting that many candidates yields; a flat end says that one more candidate adds little.",
+            "What drafting that many candidates yields; a ring marks lengths that are best at some load.",
             position_rows,
             predicted_length,
             (),

@@ -95,6 +95,12 @@ def test_a_waterfall_of_switched_speculation_has_no_term_that_one_side_cannot_ha
     ]
 
 
+def test_a_draft_length_that_is_best_at_some_load_is_marked() -> None:
+    rows = CHARTS["predicted_length"].rows(EXAMPLE)
+    assert [(row["side"], row["position"], row["best_at"]) for row in rows if row["best_at"]] == [("candidate", 3, "1")]
+    assert all(row["best_at"] is None for row in CHARTS["predicted_length"].rows(replace(EXAMPLE, schedules=())))
+
+
 def test_a_night_looks_like_what_it_was_to_the_report() -> None:
     rows = CHARTS["nights_acceptance_length"].rows(EXAMPLE)
     assert [row["role"] for row in rows][-2:] == ["in the baseline", "last night"]
