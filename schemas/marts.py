@@ -177,7 +177,7 @@ ACCEPTANCE_BY = Table(
         *ACCEPTANCE_FIGURES,
         Column("survival", "DOUBLE[]", "S_1, S_2, … over these requests; null where ΣC_i is not C.", "ratio"),
         Column("conditional", "DOUBLE[]", "a_1, a_2, …; null where censored.", "ratio"),
-        Column("predicted_length", "DOUBLE[]", "E[L] at draft length 1, 2, …", "tokens"),
+        Column("predicted_length", "DOUBLE[]", "E[L] at draft lengths of 1, 2, … tokens.", "tokens"),
         Column(
             "censored",
             "BOOLEAN",

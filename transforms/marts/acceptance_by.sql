@@ -21,7 +21,7 @@
 --   truncated_share    φ = truncated / C of observations whose steps are known. [ratio]
 --   survival           S_1, S_2, … over these requests; null where ΣC_i is not C. [ratio]
 --   conditional        a_1, a_2, …; null where censored. [ratio]
---   predicted_length   E[L] at draft length 1, 2, … [tokens]
+--   predicted_length   E[L] at draft lengths of 1, 2, … tokens. [tokens]
 --   censored           True where the rounds that drafted a position cannot be told.
 --   short_outputs      True for outputs of up to 20 tokens: they end inside their first rounds, so that L overstates
 --                      what they got.
