@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from .client_rows import Row, frame
 from .json_input import Documents
+from .plausible import LONGEST_MS, LONGEST_S, refusal
 from .reader import InputContext, Progress, Sink
 from .values import count, duration_ms, local_time, number, numbers, pairs, text
 
@@ -25,6 +26,8 @@ _TOTALS = {
     "drafted": "spec_decode_draft_tokens",
     "accepted": "spec_decode_accepted_tokens",
 }
+LATEST_S = 4_102_444_800.0
+"""What the clock of the start times can show at most: unix time in 2100."""
 _DETAILS = ("input_lens", "output_lens", "ttfts", "itls", "latencies", "start_times", "errors")
 
 
@@ -61,7 +64,9 @@ def _inconsistent(result: Mapping[str, Any]) -> str | None:
     lengths = {
         len(result[name]) for name in ("input_lens", "output_lens", "ttfts") if isinstance(result.get(name), list)
     }
-    return "The arrays of the result differ in length: the file is damaged." if len(lengths) > 1 else None
+    if len(lengths) > 1:
+        return "The arrays of the result differ in length: the file is damaged."
+    return None if 0 <= (number(result.get("duration")) or 0) <= LONGEST_S else refusal("duration")
 
 
 def _totals(result: Mapping[str, Any], finished: dt.datetime, offset: int) -> Row:
@@ -108,8 +113,10 @@ def _request(facts: Mapping[str, Any], shift: float | None, finished: dt.datetim
     if decode is None and whole is not None and first is not None and count(facts["output_lens"]) != 1:
         decode = max(whole - first, 0.0)
     start = number(facts["start_times"])
-    arrived = None if start is None or shift is None else finished + dt.timedelta(seconds=start - shift)
-    ended = arrived + dt.timedelta(milliseconds=whole or 0.0) if arrived is not None else finished
+    since = None if start is None or shift is None else start - shift
+    arrived = None if since is None or abs(since) > LONGEST_S else finished + dt.timedelta(seconds=since)
+    lasted = min(max(whole or 0.0, 0.0), LONGEST_MS)
+    ended = arrived + dt.timedelta(milliseconds=lasted) if arrived is not None else finished
     return {
         "arrived_at": arrived,
         "finished_at": ended,
@@ -132,10 +139,11 @@ def _clock_shift(details: Mapping[str, list[Any]]) -> float | None:
     for start, whole, first, gaps in zip(
         details["start_times"], details["latencies"], details["ttfts"], details["itls"], strict=True
     ):
-        begin = number(start)
-        if begin is not None:
-            took = number(whole)
-            ends.append(begin + (took if took is not None else (number(first) or 0.0) + sum(numbers(gaps) or [])))
+        begin, took = number(start), number(whole)
+        if took is None:
+            took = (number(first) or 0.0) + sum(numbers(gaps) or [])
+        if begin is not None and 0 <= begin <= LATEST_S and 0 <= took <= LONGEST_S:
+            ends.append(begin + took)
     return max(ends) if ends else None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from ..schemas import TABLES
-from .values import count, duration_ms, histogram
+from .values import SMALL, count, duration_ms, histogram
 
 Row = dict[str, Any]
 
@@ -49,7 +49,7 @@ def speculation(facts: object) -> Row:
         "rounds": count(facts.get("num_spec_steps")),
         "drafted": count(facts.get("num_draft_tokens")),
         "accepted": count(facts.get("num_accepted_draft_tokens")),
-        "draft_limit": count(facts.get("num_spec_tokens")),
+        "draft_limit": count(facts.get("num_spec_tokens"), SMALL),
         "accepted_hist": histogram(facts.get("acceptance_histogram")),
         "accepted_hist_by_length": _by_length(by_length) if isinstance(by_length, Mapping) else None,
         "step_accepted": _lengths(facts.get("per_step_accepted")),
@@ -58,10 +58,10 @@ def speculation(facts: object) -> Row:
 
 
 def _by_length(histograms: Mapping[str, object]) -> list[dict[str, Any]] | None:
-    found = [{"key": count(length), "value": histogram(rounds)} for length, rounds in histograms.items()]
+    found = [{"key": count(length, SMALL), "value": histogram(rounds)} for length, rounds in histograms.items()]
     return None if any(None in entry.values() for entry in found) else found
 
 
 def _lengths(values: object) -> list[int] | None:
-    found = [count(value) for value in values] if isinstance(values, list) else [None]
+    found = [count(value, SMALL) for value in values] if isinstance(values, list) else [None]
     return None if None in found else [value for value in found if value is not None]

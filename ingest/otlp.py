@@ -15,7 +15,7 @@ from ..schemas.errors import MissingExtra
 from .client_rows import Row, frame
 from .json_input import LONGEST_DOCUMENT, Documents
 from .reader import InputContext, Progress, Sink
-from .values import count, duration_ms, instant_ns, number, text
+from .values import EXACT, SMALL, count, duration_ms, instant_ns, number, text
 
 _BATCH = 10_000
 _CHUNK = 1 << 20
@@ -103,7 +103,7 @@ def _request(span: Mapping[str, Any], offset: int) -> Row | None:
     for column, keys in _SECONDS.items():
         row[column] = duration_ms(_first(facts, keys), 1e3)
     for column, keys in _COUNTS.items():
-        row[column] = count(_first(facts, keys))
+        row[column] = count(_first(facts, keys), SMALL if column == "sequences" else EXACT)
     row["decode_from"] = "server" if row["decode_ms"] is not None else None
     return row
 

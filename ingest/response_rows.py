@@ -6,6 +6,7 @@ import datetime as dt
 
 import polars as pl
 
+from .plausible import LONGEST_MS, MOST
 from .response_fields import (
     ABORTS,
     BODIES,
@@ -40,6 +41,9 @@ _ENDPOINTS = "completions|responses|generate|messages|/chat"
 _DAY_MS = 86_400_000.0
 _AGREE = 0.01
 """Relative difference up to which the generation time and the mean gap say the same."""
+
+_TIMES = ("client_ms", "first_seen_ms", "prefill_ms", "queue_ms", "generation_ms", "mean_ms")
+_COUNTED = ("prompt_tokens", "output_tokens", "cached_tokens", "rounds", "drafted", "accepted")
 
 _WHOLE = pl.Int64()
 _NUMBER = pl.Float64()
@@ -80,8 +84,7 @@ class _Places:
         """The first of these that is known, in ms."""
         in_ms = _finite(self.first(*milliseconds, kind=_NUMBER))
         in_s = _finite(self.first(*seconds, kind=_NUMBER)) * 1e3
-        found = pl.coalesce(in_ms, in_s) if seconds else in_ms
-        return pl.when(found >= 0).then(found)
+        return pl.coalesce(in_ms, in_s) if seconds else in_ms
 
     def body_duration(self, field: str) -> pl.Expr:
         return self.duration(tuple(path for body in BODIES for path in within(body, field)))
@@ -97,9 +100,10 @@ class _Places:
 def rows_of(decoded: pl.DataFrame) -> pl.DataFrame:
     """The rows of ``requests`` that decoded records say, one each, in order.
 
-    Beside the columns of the table there are four of what is wrong with a record: ``nothing`` (it is no response),
-    ``elsewhere`` (it is a call of another endpoint), ``negative`` (a count is), ``disagrees`` (generation time and mean
-    gap contradict each other), and ``doubtful``: a fact is missing that may stand where the shape did not look.
+    Beside the columns of the table there are five of what is wrong with a record: ``nothing`` (it is no response),
+    ``elsewhere`` (it is a call of another endpoint), ``impossible`` (the name of a figure that no server can have),
+    ``disagrees`` (generation time and mean gap contradict each other), and ``doubtful``: a fact is missing that may
+    stand where the shape did not look.
     """
     found = decoded.select(*_found(_Places(decoded)))
     found = found.with_columns(*_derived()).with_columns(*_outcome())
@@ -268,7 +272,6 @@ def _columns() -> list[pl.Expr | str]:
 
 def _faults() -> list[pl.Expr]:
     said = ("prompt_tokens", "output_tokens", "code", "error", "prefill_ms", "generation_ms", "rounds", "finish_reason")
-    counts = ("prompt_tokens", "output_tokens", "cached_tokens", "rounds", "drafted", "accepted")
     output, generation = pl.col("output_tokens"), pl.col("generation_ms")
     other = ~pl.col("path").str.contains(_ENDPOINTS) | pl.col("method").is_in(["GET", "HEAD", "OPTIONS", "DELETE"])
     difference = (generation - pl.col("mean_ms") * (output - 1)).abs()
@@ -278,11 +281,22 @@ def _faults() -> list[pl.Expr]:
     return [
         (pl.all_horizontal(pl.col(*said, "client_ms").is_null()) & ~pl.col("aborted")).alias("nothing"),
         (output.is_null() & other).fill_null(value=False).alias("elsewhere"),
-        (pl.min_horizontal(*counts) < 0).fill_null(value=False).alias("negative"),
+        pl.coalesce(*_impossible()).alias("impossible"),
         ((output > 1) & (difference > _AGREE * generation + 1)).fill_null(value=False).alias("disagrees"),
         (unknown_id | pl.col("arrived_at").is_null() | no_tokens | no_histogram.fill_null(value=False)).alias(
             "doubtful"
         ),
+    ]
+
+
+def _impossible() -> list[pl.Expr]:
+    """The names of figures that no server can have."""
+    gaps = pl.col("gaps")
+    return [
+        *(pl.when(~pl.col(name).is_between(0, LONGEST_MS)).then(pl.lit(name)) for name in _TIMES),
+        *(pl.when(~pl.col(name).is_between(0, MOST)).then(pl.lit(name)) for name in _COUNTED),
+        # Chunks that come out of order by a little are a client's clock; the server did nothing wrong.
+        pl.when((gaps.list.max() > LONGEST_MS) | (gaps.list.min() < -LONGEST_MS)).then(pl.lit("chunk times")),
     ]
 
 
@@ -309,4 +323,5 @@ def _instant(number: pl.Expr) -> pl.Expr:
 
 
 def _after(instant: pl.Expr, milliseconds: pl.Expr) -> pl.Expr:
-    return instant + (milliseconds * 1e3).round().cast(pl.Int64).cast(pl.Duration("us"))
+    possible = pl.when(milliseconds.abs() <= LONGEST_MS).then(milliseconds)
+    return instant + (possible * 1e3).round().cast(pl.Int64).cast(pl.Duration("us"))

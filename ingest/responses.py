@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from .lines import BLOCK_BYTES, MAX_LINE_BYTES, Block, Overlong
+from .plausible import refusal
 from .reader import BatchOfOne, BatchSink, Input, InputContext, Progress, Sink
 from .response_fields import Shape, shape_of
 from .response_json import decode_file, decode_lines
@@ -39,8 +40,7 @@ _OVERLONG = (
     "log responses one a line, without their text."
 )
 _NOTHING = "This is JSON but no response: it has no usage, metrics, status, error or finish reason."
-_NEGATIVE = "A count is negative: whatever wrote this record is wrong."
-_FAULTS = ("nothing", "elsewhere", "negative", "disagrees", "doubtful", "known")
+_FAULTS = ("nothing", "elsewhere", "impossible", "disagrees", "doubtful", "known")
 
 
 @dataclass
@@ -213,10 +213,10 @@ def _read_again(lines: Lines, numbers: list[int], rejects: list[tuple[int, str]]
 
 def _finish(found: pl.DataFrame, lines: Lines, rejects: list[tuple[int, str]], *, hashed: bool) -> _Read:
     """Rows of the table ``requests``, and a reject for each record that is none."""
-    wrong = found["nothing"] | found["negative"]
+    wrong = found["nothing"] | found["impossible"].is_not_null()
     elsewhere = found["elsewhere"]
-    for number, negative in found.filter(wrong & ~elsewhere).select("_line", "negative").iter_rows():
-        rejects.append((number, _NEGATIVE if negative else _NOTHING))
+    for number, impossible in found.filter(wrong & ~elsewhere).select("_line", "impossible").iter_rows():
+        rejects.append((number, refusal(impossible) if impossible else _NOTHING))
     rows = found.filter(~(wrong | elsewhere)) if (wrong | elsewhere).any() else found
     numbers = rows["_line"].to_numpy()
     inputs, offsets = lines.origins

@@ -18,6 +18,7 @@ from ..schemas.raw import INGESTED_FILES
 from ..schemas.views import PARTS
 from .dedupe import PartitionKeys, Pass
 from .identity import Known, pack_resume
+from .plausible import impossible, refusal
 from .publishing import Publication, publish
 from .reader import InputContext
 from .streams import digest, hexdigest
@@ -133,6 +134,17 @@ class Batch:
         if len(self._rejects) >= REJECTS_BUFFERED:
             self._add_rejects()
 
+    def _possible(self, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows without those that no server can have given, which become rejects."""
+        wrong = impossible(table, rows)
+        if wrong is None:
+            return rows
+        refused = rows.select("_input", "byte_offset", wrong.alias("wrong")).filter(pl.col("wrong").is_not_null())
+        for number, byte_offset, what in refused.iter_rows():
+            self.tallies[number].rows -= 1
+            self.reject(number, byte_offset, refusal(what), "", 1)
+        return rows.filter(wrong.is_null())
+
     def _add_rejects(self) -> None:
         schema = {name: SCHEMAS["rejects"][name] for name in ("byte_offset", "format", "reason", "text")}
         rejects, self._rejects = self._rejects, []
@@ -178,12 +190,22 @@ class Batch:
 
     def flush(self) -> None:
         """Write all buffered rows that are new to files aside."""
+        buffers, self._buffers, self._buffered = self._buffers, {}, 0
+        rejected = buffers.pop("rejects", [])
+        for name, frames in buffers.items():
+            rows = self._possible(TABLES[name], pl.concat(frames, how="vertical"))
+            frames.clear()
+            self._write(name, rows)
         if self._rejects:
             self._add_rejects()
-        buffers, self._buffers, self._buffered = self._buffers, {}, 0
-        for name, frames in buffers.items():
-            rows = pl.concat(frames, how="vertical")
-            frames.clear()
+        rejected += self._buffers.pop("rejects", [])
+        self._buffered = 0
+        if rejected:
+            self._write("rejects", pl.concat(rejected, how="vertical"))
+
+    def _write(self, name: str, rows: pl.DataFrame) -> None:
+        """Write those of the rows that are new."""
+        if rows.height:
             for part in _partitions(rows):
                 day, deployment = part["_date"][0], part["_deployment"][0]
                 self._stage(TABLES[name], day, deployment, part.drop("_date", "_deployment"))

@@ -19,6 +19,7 @@ from ..schemas.arrow_types import arrow_type
 from ..schemas.raw import SNAPSHOTS
 from ..schemas.vllm_metrics import METRICS
 from .other_rows import NO_OFFSET
+from .plausible import LONGEST_SUM_S, MOST
 from .reader import BatchSink, InputContext
 from .series_layout import Histogram, Layout, Listed, Mapped, RowPlan, Scalar
 
@@ -137,7 +138,7 @@ class _Builder:
 
     def _map(self, name: str, column: Mapped) -> pa.Array:
         counted = _KINDS[name] == "counter"
-        good = self._good(name, column.at, self.whole if counted else np.isfinite(self.scrapes.values))
+        good = self._good(name, column.at, self.whole if counted else self._within(MOST))
         values = (self.integers if counted else self.scrapes.values)[:, column.at]
         width = len(column.keys)
         keys = pa.array(column.keys, pa.string()).take(pa.array(np.tile(np.arange(width), self.count)))
@@ -152,7 +153,9 @@ class _Builder:
         total = pa.nulls(self.count, pa.float64())
         if column.sum_at is not None:
             values = self.scrapes.values[:, column.sum_at]
-            total = pa.array(values, mask=_mask(np.isfinite(values)))
+            possible = (values >= 0) & (values <= (LONGEST_SUM_S if _UNITS[name] == "s" else EXACT))
+            self._reject(name, np.flatnonzero(~possible & ~np.isnan(values)), (column.sum_at,))
+            total = pa.array(values, mask=_mask(possible))
         counts = pa.nulls(self.count, pa.int64())
         if column.count_at is not None or column.at:
             counts = pa.array(self.integers[:, column.at[-1] if column.count_at is None else column.count_at])
@@ -164,10 +167,15 @@ class _Builder:
         values = self.scrapes.values[:, at]
         if name == "prefix_hit_rate":
             values = np.where(values == -1, np.nan, values)  # the old gauge's word for none
-        highest = 1.0 if _UNITS[name] == "ratio" else EXACT
+        highest = 1.0 if _UNITS[name] == "ratio" else MOST
         good = (values >= 0) & (values <= highest)
         self._reject(name, np.flatnonzero(~good & ~np.isnan(values)), (at,))
         return np.where(good, values, np.nan)
+
+    def _within(self, highest: float) -> Flags:
+        with np.errstate(invalid="ignore"):
+            within: Flags = (self.scrapes.values >= 0) & (self.scrapes.values <= highest)
+        return within
 
     def _good(self, name: str, at: tuple[int, ...], valid: Flags) -> Flags:
         """Where every one of these series has a valid value; a reject where one has a value that is not."""
@@ -179,6 +187,8 @@ class _Builder:
 
     def _reject(self, name: str, lines: Integers, at: tuple[int, ...]) -> None:
         wanted = "a count" if _KINDS[name] in {"counter", "histogram"} else f"a number of {_UNITS[name]}"
+        if self.layout.series[at[0]].name.endswith("_sum"):
+            wanted = "a sum that can be"
         if _UNITS[name] == "ratio":
             wanted = "a share between 0 and 1"
         for line in lines:

@@ -10,8 +10,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ..schemas.errors import UsageError
 
-BIGGEST = 2**53
-"""Counts beyond this are not exact in JSON numbers."""
+EXACT = 2**53
+"""Whole numbers beyond this are not exact in JSON numbers."""
+SMALL = 2**31 - 1
+"""What a column of 32 bits takes."""
 
 LONGEST_LABEL = 500
 
@@ -27,18 +29,22 @@ def number(value: object) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def count(value: object) -> int | None:
-    """A whole number from 0 to 2^53, also from text or a float such as 12.0."""
+def count(value: object, most: int = EXACT) -> int | None:
+    """A whole number, also from text or a float such as 12.0; one below 0 is -1 and one above ``most`` is ``most``.
+
+    A record with a number that cannot be is refused on its way into the warehouse (see ``plausible``), not shown
+    without it.
+    """
     found = number(value)
-    if found is None or found < 0 or found > BIGGEST or found != int(found):
+    if found is None or found != int(found):
         return None
-    return int(found)
+    return max(-1, min(int(found), most))
 
 
 def duration_ms(value: object, factor: float = 1.0) -> float | None:
-    """A duration of at least 0 in ms; ``factor`` turns the value's unit into ms."""
+    """A duration in ms, whether it can be or not; ``factor`` turns the value's unit into ms."""
     found = number(value)
-    return found * factor if found is not None and found >= 0 else None
+    return found * factor if found is not None else None
 
 
 def text(value: object) -> str | None:
@@ -58,7 +64,7 @@ def histogram(value: object) -> list[int] | None:
     """Rounds by accepted tokens, from a dense list or an object with the numbers as keys."""
     if isinstance(value, Mapping):
         by_accepted = {count(key): count(rounds) for key, rounds in value.items()}
-        if not by_accepted or None in by_accepted or None in by_accepted.values():
+        if not by_accepted or None in by_accepted or -1 in by_accepted or None in by_accepted.values():
             return None
         longest = max(key for key in by_accepted if key is not None)
         return [by_accepted.get(accepted) or 0 for accepted in range(longest + 1)] if longest <= 1_000 else None
