@@ -14,7 +14,7 @@ from .identity import EMPTY_HASH, Known, KnownInputs, Match, content_key, head_h
 from .object_store import StoredObject
 from .opening import Located, modified_at, named_instant
 from .reader import InputContext
-from .streams import SNIFF_BYTES, InputStream, digest, hexdigest, open_input, size_of
+from .streams import SNIFF_BYTES, InputStream, beginning, digest, hexdigest, open_input, size_of
 
 SECOND_LOOK = 1 << 20
 """Bytes looked at where the first SNIFF_BYTES do not tell the format: a log may open with one very long line."""
@@ -150,7 +150,7 @@ def _identify(
                 return Waiting(found, Known(found.source, 0, EMPTY_HASH, EMPTY_HASH, seen=len(stream.head)))
             empty = not stream.head.strip() and not stream.damage
             return Refused(
-                found, reason, _identity(reason, stream.head), perhaps_scrape=detected.perhaps_scrape, empty=empty
+                found, reason, _identity(reason, beginning(path)), perhaps_scrape=detected.perhaps_scrape, empty=empty
             )
         name = detected.format
     kind = FORMATS[name]
