@@ -19,9 +19,9 @@ from .log_messages import MARKERS, RECORD, REQUEST, Message, message_of, message
 from .log_program import Form, Integers, Program, program_of, values_of
 from .log_records import NUMERIC, TEXT_MESSAGE, Cut, Record, read_numeric, records_of
 from .log_table import MISSING, Group
-from .log_text import MAPPED_BYTES, Clean, clean, readable
+from .log_text import MAPPED_BYTES, NO_TEXT, Clean, clean, readable
 
-_ANY = "|".join(re.escape(marker) for marker in MARKERS)
+_ANY = "|".join([*(re.escape(marker) for marker in MARKERS), NO_TEXT.pattern])
 _ASCII = bytes(range(128)) + b"?" * 128
 """What is not ASCII as question marks, where a block is not UTF-8."""
 _BY_FORM = (
@@ -219,6 +219,9 @@ class Singles:
         found = clean(line)
         if found.broken:
             self.cut(found, offset, "A JSON object without its end")
+            return found, []
+        if found.textless:
+            self._reject(offset, "A journal entry whose MESSAGE cannot be read", "")
             return found, []
         records = records_of(found)
         if not records:

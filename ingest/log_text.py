@@ -25,6 +25,8 @@ TIMESTAMP = re.compile(
 STAMP_PARTS = ("year", "month", "day", "hour", "minute", "second", "fraction", "zone_hour", "zone_minute")
 
 TEXT_KEYS = ("log", "message", "msg", "line", "MESSAGE")
+NO_TEXT = re.compile(r'"MESSAGE"\s*:\s*[^"\s]')
+"""How a journal says what is no plain text: as a list of bytes, or not at all."""
 TIME_KEYS = ("time", "timestamp", "asctime", "@timestamp", "ts")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _DECODER = json.JSONDecoder(strict=False)
@@ -71,6 +73,8 @@ class Clean:
     """The JSON object is the record itself, not a container of a line."""
     broken: bool = False
     """A JSON object without its end: nothing in it can be trusted."""
+    textless: bool = False
+    """A journal entry whose MESSAGE is no text, or a list of bytes without its end."""
 
     def number(self, start: int, end: int) -> Number:
         """The digits between two positions of the text."""
@@ -90,7 +94,7 @@ def clean(line: bytes) -> Clean:
         if inner is None:
             break
         found = inner
-        if found.record or found.broken:
+        if found.record or found.broken or found.textless:
             break
     return _without_colours(found)
 
@@ -140,16 +144,22 @@ def _inside_object(found: Clean) -> Clean | None:
     try:
         document, end = _DECODER.raw_decode(text, lead)
     except (ValueError, RecursionError):
+        if NO_TEXT.search(text):
+            return Clean("", None, textless=True)
         head = text[lead : lead + 80]
         wrapped = any(f'"{key}"' in head for key in (*TEXT_KEYS, "asctime", "levelname"))
         return Clean(text, None, broken=True) if wrapped else None
     if text[end:].strip() or not isinstance(document, dict):
         return None
     key = next((key for key in TEXT_KEYS if isinstance(document.get(key), str)), None)
-    if key is None:
-        return None
-    value = _string_value(found, key)
-    if value is None:
+    value: Clean | None = None
+    if key is not None:
+        value = _string_value(found, key)
+    elif "MESSAGE" in document:
+        key, value = "MESSAGE", _bytes_value(document["MESSAGE"])
+        if value is None:
+            return Clean("", None, textless=True)
+    if key is None or value is None:
         return None
     stamp = None
     for name in TIME_KEYS:
@@ -166,6 +176,13 @@ def _inside_object(found: Clean) -> Clean | None:
         keys,
         record=any(name in document for name in ("asctime", "levelname", "level")) and key != "log",
     )
+
+
+def _bytes_value(value: object) -> Clean | None:
+    """The text that journalctl gives as a list of bytes, as it does where there are control characters in it."""
+    if not isinstance(value, list) or not all(isinstance(item, int) and 0 <= item < 256 for item in value):
+        return None
+    return Clean(bytes(value).decode("latin-1"), None)
 
 
 def _string_value(found: Clean, key: str) -> Clean | None:

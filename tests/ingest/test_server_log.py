@@ -425,6 +425,24 @@ class TestContainers:
         shipped = {"level": "info", "message": stats().rstrip("\n"), "@timestamp": "2026-09-14T06:01:00Z"}
         assert only(read(json.dumps(shipped) + "\n"))["logged_at"] == AT - dt.timedelta(hours=2)
 
+    @pytest.mark.parametrize("times", [1, 40])
+    def test_a_journal_s_list_of_bytes_is_text(self, times: int) -> None:
+        line = stats().rstrip("\n").replace("INFO", "\x1b[32mINFO\x1b[0m") + " 3·2"
+        entry = {"__REALTIME_TIMESTAMP": "1789372800000000", "MESSAGE": list(line.encode()), "PRIORITY": "6"}
+        sink = read((json.dumps(entry) + "\n") * times, **YEAR)
+        assert [(row["logged_at"], row["running"]) for row in sink.stats] == [(AT, 4.0)] * times
+        compact = json.dumps(entry, separators=(",", ":")) + "\n"
+        assert only(read(compact, **YEAR))["running"] == 4.0
+
+    @pytest.mark.parametrize("message", ["null", "7", "[300]", '["a"]', "{}", "[1, 2"])
+    def test_a_journal_entry_without_text_is_rejected(self, message: str) -> None:
+        entry = '{"__REALTIME_TIMESTAMP": "1789372800000000", "PRIORITY": "6", "MESSAGE": ' + message
+        sink = read(entry + ("\n" if message == "[1, 2" else "}\n") + stats(), **YEAR)
+        assert [reason for _, reason, _ in sink.rejects] == [
+            "A journal entry whose MESSAGE cannot be read; it was left out."
+        ]
+        assert len(sink.stats) == 1
+
     def test_a_prompt_in_a_json_record_is_text(self) -> None:
         said = f"Received request cmpl-1: prompt: '{TRAP}', params: None"
         record = {"asctime": "2026-09-14 08:01:00,250", "levelname": "INFO", "message": said}
