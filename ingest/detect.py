@@ -33,7 +33,8 @@ _TAR = slice(257, 262)
 
 _COMMENT = re.compile(rb"#\s*(?:HELP|TYPE|UNIT)\s+[a-zA-Z_:]|#\s*scraped_at\s|#\s*EOF\s*$")
 _SAMPLE = re.compile(
-    rb"[a-zA-Z_:][a-zA-Z0-9_:]*(?:\{[^}]*\}?.*?)?\s+[-+]?(?:\d|\.\d|inf\b|nan\b)\S*(?:\s+[-+]?\d\S*)?\s*(?:#.*)?$",
+    rb"[a-zA-Z_:][a-zA-Z0-9_:]*(?:\{[^}]*\}?.*?)?\s+[-+]?(?:\d|\.\d|inf\b|nan\b)[\w.+-]*(?:\s+[-+]?\d[\w.+-]*)?"
+    rb"\s*(?:#\s*\{.*)?$",
     re.IGNORECASE,
 )
 _RECORD = re.compile(
@@ -78,9 +79,14 @@ def _no_text(head: bytes) -> str | None:
             return f"This is {what}: convert it to plain, gzip or zstd text first."
     if head[_TAR] == b"ustar":
         return "This is a tar archive: unpack it and give the folder."
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff") and head[2:64].count(0) > len(head[2:64]) // 4:
-        return "This is UTF-16 text: convert it to UTF-8 first."
-    return None
+    return "This is UTF-16 text: convert it to UTF-8 first." if _is_utf16(head[:512]) else None
+
+
+def _is_utf16(head: bytes) -> bool:
+    """Whether it has the mark of UTF-16, or one byte of nearly every two is zero and nearly none of the others."""
+    zeros = sorted((head[0::2].count(0), head[1::2].count(0)))
+    marked = head[:2] in (b"\xff\xfe", b"\xfe\xff") and 4 * sum(zeros) >= len(head)
+    return marked or (len(head) > 8 and 2 * zeros[1] > 0.9 * (len(head) - 1) and 2 * zeros[0] < 0.1 * len(head))
 
 
 def _from_lines(text: bytes, lines: list[bytes]) -> str | None:
