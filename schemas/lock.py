@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import errno
 import fcntl
 import json
 import os
@@ -17,13 +18,15 @@ from .errors import WarehouseError, WarehouseLocked
 WAIT_S = 600.0
 """How long a second writer waits for the first."""
 _POLL_S = 0.1
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextlib.contextmanager
 def exclusive(root: Path, work: str, wait_s: float = WAIT_S) -> Iterator[None]:
     """Hold the lock of a kind of work (``ingest``, ``transform``) on a warehouse.
 
-    Raises WarehouseLocked if another process still has it after ``wait_s`` seconds.
+    Raises WarehouseLocked if another process still has it after ``wait_s`` seconds, and WarehouseError where the work
+    finds no space on the disk.
 
     The lock belongs to the process: the system drops it when the owner ends, however it ends, so that it is never
     left behind. The file says who the owner is.
@@ -41,6 +44,13 @@ def exclusive(root: Path, work: str, wait_s: float = WAIT_S) -> Iterator[None]:
         os.pwrite(file, json.dumps(owner).encode(), 0)
         yield
         os.ftruncate(file, 0)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise WarehouseError(
+            f"No space is left for {error.filename or f'the warehouse {root}'}: free some, then run the same again; "
+            "what was committed is kept."
+        ) from error
     finally:
         os.close(file)
 

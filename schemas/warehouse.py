@@ -133,7 +133,8 @@ class Warehouse:
         except OSError as error:
             aside.unlink(missing_ok=True)
             raise WarehouseError(
-                f"Cannot write {table.name} into {self.root}: {error.strerror or error}; run the same again."
+                f"Cannot write {table.name} into {self.root}: {error.strerror or error}; mend that, then run the same "
+                "again."
             ) from error
         return aside
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import gzip
 import json
 import os
@@ -16,7 +17,7 @@ import zstandard
 
 from specledger.ingest import ingest
 from specledger.ingest.reader import Progress
-from specledger.schemas.errors import WarehouseLocked
+from specledger.schemas.errors import WarehouseError, WarehouseLocked
 from specledger.schemas.lock import exclusive
 from specledger.schemas.warehouse import Warehouse
 from tests.ingest.contents import WHEN, WHERE, contents, rows
@@ -233,6 +234,17 @@ def test_a_compressed_file_that_was_cut_is_read_whole_when_it_comes_whole(tmp_pa
     assert take(warehouse, path) == {"requests": 2}
 
 
+def test_damaged_files_of_which_nothing_can_be_read_are_told_apart_and_each_known_under_any_name(
+    tmp_path: Path, warehouse: Path
+) -> None:
+    for number in range(2):
+        packed = zstandard.ZstdCompressor().compress(jsonl(number, number + 9).encode())
+        (tmp_path / f"{number}.zst").write_bytes(packed[:40])
+    assert take(warehouse, tmp_path) == {"rejects": 2}
+    (tmp_path / "0.zst").rename(tmp_path / "2.zst")
+    assert take(warehouse, tmp_path) == {}
+
+
 @pytest.mark.parametrize("content", ['{"metadata": {"guidellm_version": "0.8.1"}, "benchm', '{"results": {"t": {"acc'])
 def test_a_document_that_is_cut_waits_and_is_given_up_when_it_stays_so(
     content: str, tmp_path: Path, warehouse: Path
@@ -378,6 +390,17 @@ def test_commit_records_are_put_together_without_losing_one(
         assert len(list(warehouse.glob("ingested_files/*/*/*"))) <= 3
     assert rows(warehouse, "SELECT count(*), count(DISTINCT source) FROM ingested_files") == [(7, 7)]
     assert take(warehouse, tmp_path) == {}
+
+
+def test_a_full_disk_is_told_with_its_place_and_what_to_do(
+    folder: Path, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("specledger.ingest.session.recover", full)
+    with pytest.raises(WarehouseError, match=r"No space is left for the warehouse .*/warehouse: free some, then run"):
+        take(warehouse, folder)
 
 
 def test_a_second_writer_waits_its_turn(folder: Path, warehouse: Path) -> None:
