@@ -5,16 +5,35 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from specledger.reports import next_steps, wording
+from specledger.reports.model import from_json
 from tests.command_line import CommandLine
 from tests.reports.by_hand import disagreements
 
 CASES = Path(__file__).resolve().parent / "cases"
 GRID = {"original": "orig", "quantized": "quant", "speculative": "spec", "both": "both"}
 """The four sides of the quantization grid and the deployments that play them in the cases."""
+
+
+TOPS = {
+    "load_bands": (
+        "TPOT rose by 55.5 % within like traffic",
+        "Speculation pays at load 2-4 (1.87×), 5-8 (1.69×) and 9-16 (1.33×) and costs at load 17-32 (0.91×) and 65-128",
+        "at load 65-128 not even full acceptance could pay; the pooled 1.21× hides this.",
+    ),
+    "mix_shift": (
+        "No gate failed",
+        "the traffic changed",
+        "acceptance length −18.2 % in all, +1.2 % within like traffic",
+    ),
+    "zero_acceptance": ("Failed: acceptance is dead: 0 of 20,016 rounds", "then switch speculation off"),
+    "regression_true": ("acceptance length fell by 8.0 % (allowed −5 %)", "Every position fell"),
+}
+"""What the top of a report must say, so that someone who has nothing else can tell what happened."""
 
 
 def names() -> list[str]:
@@ -32,6 +51,7 @@ def failures(folder: Path, cli: CommandLine, out: Path) -> list[str]:
     found = list(take_in(folder, cli))
     found += _checks(expected.get("checks", []), cli)
     found += _reports(expected.get("report") or [], cli, folder, out)
+    found += _top(TOPS.get(folder.name, ()), out)
     found += _commands(expected.get("cli") or [], cli)
     found += _recommendation(expected.get("recommend"), cli)
     found += _facts(expected.get("facts", []), cli, out)
@@ -107,6 +127,15 @@ def _reports(
             yield f"report ended with {result.exit_code}: {document['reason']}"
         yield from disagreements(document)
         yield from (f"report: {expected}" for expected in report["expect"] if not _reported(document, expected))
+
+
+def _top(phrases: Iterable[str], out: Path) -> Iterator[str]:
+    """The phrases that the sentences at the top of the last report lack."""
+    if not phrases:
+        return
+    report = from_json((out / "report.json").read_text(encoding="utf-8"))
+    said = " ".join((wording.headline(report), *wording.findings(report), next_steps.next_step(report) or ""))
+    yield from (f"the top says «{said}», not «{phrase}»" for phrase in phrases if phrase not in said)
 
 
 def _reported(document: dict[str, Any], expected: dict[str, Any]) -> bool:
