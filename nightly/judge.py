@@ -45,7 +45,7 @@ class Nights:
 
     @functools.cached_property
     def _selector(self) -> Selector:
-        with self._warehouse.connect() as connection:
+        with self._warehouse.connect(["deployments"]) as connection:
             return Selector.of(self._warehouse, connection)
 
     def fingerprint(self, date: dt.date, records: Records) -> str:

@@ -62,7 +62,7 @@ class _Builder:
         self.warehouse = warehouse
         self.question = question
         self.now = now
-        self.selector = Selector.of(warehouse, warehouse.connect())
+        self.selector = Selector.of(warehouse, warehouse.connect(["deployments"]))
         self.reader = CellReader(warehouse)
         self.marts = MartReader(warehouse)
 

@@ -86,7 +86,7 @@ def build(warehouse: Warehouse, folder: Path, settings: Settings, now: dt.dateti
 
     UsageError if it is no predicate.
     """
-    selector = Selector.of(warehouse, warehouse.connect())
+    selector = Selector.of(warehouse, warehouse.connect(["deployments"]))
     chosen = selector.select(where or EVERYTHING)
     reports, notes = nightly_reports(folder)
     dated = (dt.date.fromisoformat(report.date) for report in reports if report.date)
