@@ -266,7 +266,7 @@ _MEANS_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 def check_deployment(name: str) -> str:
     """The deployment name if it can be used; UsageError otherwise."""
-    shown = ascii(name[:60])
+    shown = repr(name[:60])
     if not is_text(name):
         raise UsageError(f"The deployment name {shown} cannot be used: it is no valid UTF-8.")
     if not name or len(name) > LONGEST_NAME or any(ord(character) < 32 for character in name):
