@@ -11,6 +11,7 @@ from typing import Any
 from .log_messages import Message, startup_match
 from .log_records import engine_of
 from .log_text import readable
+from .plausible import MOST
 from .python_repr import NotRead, read_arguments, read_value
 
 _SECRET = re.compile(
@@ -155,7 +156,7 @@ class Starts:
         elif message.kind == "engine":
             trouble = _read_engine(start, message.text, match)
         elif message.kind == "blocks":
-            start.blocks = int(match["blocks"])
+            start.blocks = _size(match["blocks"])
         else:
             _read_kv_tokens(start, match["tokens"], process)
         row = start.row()
@@ -196,12 +197,17 @@ def _read_engine(start: Start, text: str, match: re.Match[str]) -> str | None:
 
 
 def _read_kv_tokens(start: Start, tokens: str, process: str | None) -> None:
-    if len(tokens) > 20:
-        return
     ranked = engine_of(process)
     engine = str(ranked or 0) if process else ""
-    size = int(tokens.replace(",", ""))
-    start.kv_tokens[engine] = min(size, start.kv_tokens.get(engine, size))
+    size = _size(tokens)
+    if size is not None:
+        start.kv_tokens[engine] = min(size, start.kv_tokens.get(engine, size))
+
+
+def _size(digits: str) -> int | None:
+    """A size as printed; None where no memory is as large."""
+    plain = digits.replace(",", "")
+    return int(plain) if 0 < len(plain) < len(str(MOST)) else None
 
 
 def _speculation(args: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,7 +279,8 @@ def _dtype(value: Any) -> str | None:
 
 
 def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31 else None
+    """A number of the configuration; None also for -1, which says that the server chooses."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else None
 
 
 def _flag(value: Any) -> bool | None:

@@ -105,6 +105,17 @@ def test_workers_of_one_engine_may_differ_and_the_least_counts() -> None:
     assert only(ENGINE + KV + KV.replace("120,000", "119,984") + READY)["kv_tokens"] == 119_984
 
 
+@pytest.mark.parametrize("size", ["9" * 20, "9" * 5_000, "1,000,000,000"])
+def test_a_size_that_no_memory_has_is_not_known(size: str) -> None:
+    assert only(ENGINE + KV.replace("120,000", size) + READY)["kv_tokens"] is None
+    blocks = f"INFO 09-14 08:00:30 gpu_executor.py:122] # GPU blocks: {size.replace(',', '')}, # CPU blocks: 512\n"
+    assert only(ARGS + ENGINE + blocks + READY)["kv_tokens"] is None
+
+
+def test_what_the_server_chooses_itself_is_not_known() -> None:
+    assert only(ARGS.replace("'max_num_seqs': 256", "'max_num_seqs': -1") + ENGINE + READY)["max_num_seqs"] is None
+
+
 def test_engines_add_up() -> None:
     other = KV.replace("DP0 pid=77", "DP1 pid=78").replace("120,000", "100,000")
     row = only(ARGS.replace("'port'", "'data_parallel_size': 2, 'port'") + ENGINE + other + KV + READY)
