@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from .json_input import storable
+
 MAPPED_BYTES = 1 << 16
 """Longer lines are read without the way back to their bytes: they are too rare to repay it."""
 NESTED_OBJECTS = 3
@@ -141,6 +143,8 @@ def _inside_object(found: Clean) -> Clean | None:
     lead = len(text) - len(text.lstrip())
     if not text.startswith("{", lead) or '"' not in text[lead : lead + 80]:
         return None
+    text = storable(text)
+    found = replace(found, text=text)
     try:
         document, end = _DECODER.raw_decode(text, lead)
     except (ValueError, RecursionError):

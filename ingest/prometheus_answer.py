@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .exposition_line import Series
+from .json_input import storable
 from .reader import BatchSink
 from .series_points import PointCollector, Times
 from .series_rows import Values
@@ -42,7 +43,7 @@ def take_answer(
     microseconds) leaves out samples up to its first and after its second time.
     """
     try:
-        elements, envelope = _parse(text)
+        elements, envelope = _parse(storable(text))
         _check(envelope)
     except AnswerError as why:
         sink.reject(position, offset, str(why), text[:200])

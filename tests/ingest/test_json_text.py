@@ -1,0 +1,56 @@
+"""Text that JSON can say and no column can hold: halves of characters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specledger.ingest.json_input import parse, storable
+from tests.command_line import CommandLine
+
+HALF, SHOWN = "\ud83d", "\ufffd"
+START = 1_789_372_800
+SPAN = {"name": "llm_request", "spanId": HALF, "endTimeUnixNano": str(START * 10**9), "attributes": []}
+VECTOR = [{"metric": {"__name__": "vllm:num_requests_running", "model_name": HALF}, "value": [START, "3"]}]
+DEATH = f"Traceback {HALF} KV cache size EngineDeadError"
+RECORD = {"levelname": "ERROR", "asctime": "2026-09-14 08:01:00,250", "message": DEATH}
+BENCH = {"date": "20260914-080000", "total_input_tokens": 1, "total_output_tokens": 1, "completed": 1}
+
+
+@pytest.mark.parametrize("text", [r"\ud83d\ude00", r"\\ud83d", r"\\\ud83d\uDE00", "ud83d", r"\u00e9"])
+def test_whole_characters_and_other_texts_stay_as_they_are(text: str) -> None:
+    assert storable(text) == text
+
+
+@pytest.mark.parametrize("text", [r"\ud83d", r"\uDE00", r"\ud83dx\ude00", r"\ud83d\ud83d", r"\\\ud83d"])
+def test_a_half_becomes_a_sign_of_the_same_length(text: str) -> None:
+    assert len(storable(text)) == len(text)
+    found = parse(b'"' + text.encode() + b'"')
+    assert isinstance(found, str)
+    assert SHOWN in found
+    assert found.encode().decode() == found
+
+
+@pytest.mark.parametrize(
+    ("document", "question"),
+    [
+        ({"resourceSpans": [{"scopeSpans": [{"spans": [SPAN]}]}]}, "request_id FROM requests"),
+        ({"metadata": {"x_request_id": HALF, "request_start_ns": 1, "request_end_ns": START * 10**9}, "metrics": {}},
+         "request_id FROM requests"),
+        ({"status": "success", "data": {"resultType": "vector", "result": VECTOR}}, "model_name FROM snapshots"),
+        ({**BENCH, "model_id": HALF, "output_lens": [2]}, "model_name FROM requests"),
+        ({"results": {HALF: {"acc,none": 0.5}}, "versions": {}, "config": {}}, "task FROM quality"),
+        (RECORD, "regexp_extract(message, '[^ -~]') FROM events"),
+    ],
+    ids=["otlp", "aiperf", "prometheus", "bench", "quality", "log"],
+)  # fmt: skip
+def test_every_format_keeps_the_record(
+    document: dict[str, Any], question: str, cli: CommandLine, tmp_path: Path
+) -> None:
+    path = tmp_path / "in.json"
+    path.write_text(json.dumps(document) + "\n")
+    cli.ok("ingest", path, "--strict")
+    assert cli.value(f"SELECT {question}") == SHOWN
