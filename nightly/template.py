@@ -89,7 +89,7 @@ out = "nights"  # a folder for each night, and index.html
 
 """
 _LOG = """\
-# year = 2026  # of the first record, where a log prints none and its file is old
+# year = 2026  # only for an old log whose file tells a later date: it holds for every night
 timezone = "UTC"  # of the times in the log
 """
 _REST = """

@@ -10,6 +10,7 @@ input folder holds the files of a week, as log rotation leaves it.
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import shutil
 import statistics
@@ -51,8 +52,10 @@ class Clock(dt.datetime):
 
 
 def write(folder: Path, number: int) -> Path:
-    """The inputs after a night."""
-    write_night(folder / "input" / "chat", number)
+    """The inputs after a night, last changed in it: a log prints no year."""
+    written = dt.datetime.combine(day(number), dt.time(4), dt.UTC).timestamp()
+    for path in write_night(folder / "input" / "chat", number).values():
+        os.utime(path, (written, written))
     for path in (folder / "input" / "chat").glob(f"{day(number - FILES_KEPT)}.*"):
         path.unlink()
     return folder / "input" / "chat"
@@ -77,26 +80,30 @@ def nights_between(folder: Path, first: int, last: int) -> None:
     session.dt.datetime = Clock  # type: ignore[misc]
     for number in range(first, last):
         Clock.moment = dt.datetime.combine(day(number + 1), dt.time(3), dt.UTC)
-        ingest(warehouse, [write(folder, number)], deployment="chat", year=day(number).year, timezone="UTC")
+        ingest(warehouse, [write(folder, number)], deployment="chat", timezone="UTC")
     session.dt.datetime = real  # type: ignore[misc]
     run(warehouse, DEFAULT_SETTINGS)
     model = folder / "nights" / str(day(first - 1))
     for number in range(first, last):
         copy = shutil.copytree(model, model.with_name(str(day(number))))
-        for name in ("run.json", "report.json"):
-            text = (model / name).read_text().replace(f'"{day(first - 1)}"', f'"{day(number)}"')
-            (copy / name).write_text(text)
+        report = (model / "report.json").read_text().replace(f'"{day(first - 1)}"', f'"{day(number)}"')
+        (copy / "report.json").write_text(report)
+        judged = json.loads((model / "run.json").read_text())
+        judged |= {"date": str(day(number)), "newest_ns": time.time_ns()}
+        (copy / "run.json").write_text(json.dumps(judged))
 
 
 def main(nights: int = 365) -> float:
     """Print what nights cost at both ends of a year; the worst ratio."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_config(folder)
-        first = [nightly(folder, number) for number in range(SAMPLE)]
-        nights_between(folder, SAMPLE, nights - SAMPLE)
-        nightly(folder, nights - SAMPLE)  # writes the index of the reports that were copied
-        last = [nightly(folder, nights - SAMPLE + 1 + number) for number in range(SAMPLE)]
+        config = write_config(folder)
+        config.write_text(config.read_text().replace("year = 2026\n", ""))
+        begin = -nights  # so that all of them are past
+        first = [nightly(folder, begin + number) for number in range(SAMPLE)]
+        nights_between(folder, begin + SAMPLE, -SAMPLE - 1)
+        nightly(folder, -SAMPLE - 1)  # writes the index of the reports that were copied
+        last = [nightly(folder, number - SAMPLE) for number in range(SAMPLE)]
     worst = 0.0
     for index, (title, unit) in enumerate((("wall time", "s"), ("processor time", "s"), ("read", "MB"))):
         before, after = (statistics.median(cost[index] for cost in costs) for costs in (first, last))
