@@ -43,9 +43,10 @@ def create_functions(connection: duckdb.DuckDBPyConnection) -> None:
 
 def function_sources() -> list[str]:
     """The text of the code behind the functions: what they compute changes with it."""
+    here = Path(__file__)
     return [
-        (Path(__file__).parent / "round_cost.py").read_text(encoding="utf-8"),
-        Path(cost_model.__file__).read_text(encoding="utf-8"),
+        path.read_text(encoding="utf-8")
+        for path in (here, here.with_name("round_cost.py"), here.with_name("step_cliff.py"), Path(cost_model.__file__))
     ]
 
 
@@ -88,7 +89,7 @@ def _found_cliff(
 ) -> dict[str, Any] | None:
     import numpy as np
 
-    from .round_cost import find_cliff
+    from .step_cliff import find_cliff
 
     found = find_cliff(*(np.array(values, float) for values in (verified, time_ms, weights, deviations)))
     return None if found is None else asdict(found)

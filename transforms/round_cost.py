@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..schemas.cost_model import BLIND, LENGTHS_FOR_PASSES
+from ..schemas.cost_model import BLIND, LENGTHS_FOR_PASSES, MEDIAN_TO_DEVIATION
 
 Vector = NDArray[np.float64]
 
@@ -109,7 +109,7 @@ def fit(data: Observations) -> Fit | None:
     design = np.column_stack(
         [ones, data.requests, data.verified, data.prefill, data.passes if len(lengths) > 1 else nothing]
     )
-    solution, weight, slope_weight = _robust(design, data.time_ms, data.weight)
+    solution, weight, slope_weight = robust_line(design, data.time_ms, data.weight)
     residual = data.time_ms - design @ solution
     covariance, quantile = _covariance(design, weight * residual, slope_weight, data.cluster)
     blind = _blind(design if len(lengths) > 1 else design[:, :4])
@@ -143,7 +143,7 @@ def fit(data: Observations) -> Fit | None:
         requests_to=[float(requests.max()) for requests in ran],
         verified_min=float(data.verified.min()),
         verified_max=float(data.verified.max()),
-        relative_error=_weighted_median(np.abs(residual) / data.time_ms, data.weight),
+        relative_error=weighted_median(np.abs(residual) / data.time_ms, data.weight),
         observations=len(data),
         clusters=len(np.unique(data.cluster)),
         solution=solution.tolist(),
@@ -197,7 +197,7 @@ def _blind(design: Vector) -> Vector:
     return np.pad(told, ((0, 0), (0, len(NAMES) - design.shape[1])))
 
 
-def _robust(design: Vector, time: Vector, weight: Vector) -> tuple[Vector, Vector, Vector]:
+def robust_line(design: Vector, time: Vector, weight: Vector) -> tuple[Vector, Vector, Vector]:
     """Coefficients of iteratively reweighted least squares, the final weights, and their slopes.
 
     The slope of an observation is how fast its weighted residual grows: its full weight, or nothing once it is held.
@@ -211,7 +211,7 @@ def _robust(design: Vector, time: Vector, weight: Vector) -> tuple[Vector, Vecto
     for _ in range(ROUNDS_OF_REWEIGHTING):
         fitted = np.maximum(design @ solution, floor)
         relative = (time - design @ solution) / fitted * np.sqrt(weight)
-        spread = 1.4826 * float(np.median(np.abs(relative - np.median(relative))))
+        spread = MEDIAN_TO_DEVIATION * float(np.median(np.abs(relative - np.median(relative))))
         distance = np.abs(relative) / spread if spread > 0 else np.zeros_like(relative)
         full = weight / np.square(fitted)
         used = full * np.where(distance <= HUBER, 1.0, HUBER / np.maximum(distance, HUBER))
@@ -255,71 +255,7 @@ def _covariance(
     return covariance / np.outer(scale, scale), float(stdtrit(freedom, 0.975))
 
 
-def _weighted_median(values: Vector, weight: Vector) -> float:
+def weighted_median(values: Vector, weight: Vector) -> float:
     order = np.argsort(values)
     cumulative = np.cumsum(weight[order])
     return float(values[order][np.searchsorted(cumulative, cumulative[-1] / 2)])
-
-
-@dataclass(frozen=True)
-class Cliff:
-    """A step in round time where the scheduled tokens pass a captured graph size, with its 95 % interval."""
-
-    size: int
-    """Greatest number of scheduled tokens before the step."""
-    first_beyond: int
-    ratio: float
-    """Time beyond the step over what the times before it foretell."""
-    jump_ms: float
-    """Time beyond the step less what the times before it foretell."""
-    jump_ms_lower: float
-    jump_ms_upper: float
-
-
-CLIFF_RATIO = 1.25
-"""Smaller steps are within what padding to the next captured size costs anyway."""
-CLIFF_LEVELS = 3
-"""So many distinct token counts are needed before the step, and one beyond."""
-CLIFF_REACH = 2
-CLIFF_OBSERVATIONS = 30
-"""So many iterations (or intervals) are needed beyond the step: a stalled one must not make it."""
-
-
-def find_cliff(verified: Vector, time_ms: Vector, weight: Vector, deviation: Vector) -> Cliff | None:
-    """The largest step of round time over scheduled tokens; None without a clear one.
-
-    All arrays have one element a distinct token count of iterations without prefill work: mean time, iterations behind
-    it, and standard deviation of one iteration. The step must exceed CLIFF_RATIO with its whole 95 % interval.
-    """
-    order = np.argsort(verified)
-    tokens, time, count, spread = verified[order], time_ms[order], weight[order], deviation[order]
-    # A level of one iteration shows no spread of its own: all levels together tell what one iteration may be off by.
-    single = float(np.sqrt(np.average(np.square(spread / time), weights=count)))
-    best: Cliff | None = None
-    for split in range(CLIFF_LEVELS, len(tokens)):
-        # Further out than twice the tokens before the step, the line through these says little.
-        beyond = slice(split, int(np.searchsorted(tokens, CLIFF_REACH * tokens[split - 1], "right")))
-        weights = count[beyond]
-        if weights.sum() < CLIFF_OBSERVATIONS:
-            continue
-        before = np.column_stack([np.ones(split), tokens[:split]])
-        line = _least_squares(before, time[:split], count[:split])
-        expected = line[0] + line[1] * tokens[beyond]
-        if np.any(expected <= 0):
-            continue
-        relative = time[beyond] / expected
-        ratio = _weighted_median(relative, weights)
-        at_once = min(relative[0], _weighted_median(relative[:CLIFF_LEVELS], weights[:CLIFF_LEVELS]))
-        deviations = np.maximum(spread[beyond], single * time[beyond]) / expected
-        noise = math.sqrt(np.sum(weights * np.square(deviations))) / weights.sum()
-        centre = np.average(tokens[:split], weights=count[:split])
-        width = math.sqrt(np.average(np.square(tokens[:split] - centre), weights=count[:split]))
-        stretch = math.hypot(1.0, float(np.average(tokens[beyond], weights=weights) - centre) / width)
-        scatter = time[:split] / (before @ line) - 1.0
-        misfit = math.sqrt(np.average(np.square(scatter), weights=count[:split]) + single**2 / count[:split].sum())
-        half = 1.96 * math.hypot(noise, misfit * stretch)
-        if min(ratio - half, at_once) > CLIFF_RATIO and (best is None or ratio > best.ratio):
-            jump = _weighted_median(time[beyond] - expected, weights)
-            half *= float(np.average(expected, weights=weights))
-            best = Cliff(int(tokens[split - 1]), int(tokens[split]), ratio, jump, jump - half, jump + half)
-    return best

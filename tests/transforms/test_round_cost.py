@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from specledger.schemas.cost_model import CostModel, NotPredicted, Predicted, predict
-from specledger.transforms.round_cost import Coefficient, Fit, Observations, find_cliff, fit
+from specledger.transforms.round_cost import Coefficient, Fit, Observations, fit
+from specledger.transforms.step_cliff import find_cliff
 from tests.scale import scaled
 
 

@@ -21,41 +21,26 @@
 --   evidence             measured, derived or estimated.
 -- -----------------------------------------------------------------------------
 -- Algorithm: at each draft length the time of a round grows along a line with its tokens; the greatest step above the
--- line through all lighter rounds is looked for (found_cliff, transforms/round_cost.py). Prefill work has tokens of its
+-- line through all lighter rounds is looked for (found_cliff, transforms/step_cliff.py). Prefill work has tokens of its
 -- own, so iterations that had any are left out.
-WITH levels AS (
+WITH searched AS (
     SELECT
         date,
         deployment,
         origin,
         draft_length,
-        CAST(round(verified_tokens) AS BIGINT) AS tokens,
-        max(requests) AS requests,
-        sum(n) AS n,
-        list_sum(list(n * round_time_ms ORDER BY instance, engine, hour, load)) / sum(n) AS time_ms,
-        sqrt(list_sum(list(n * spread_ms * spread_ms ORDER BY instance, engine, hour, load)) / sum(n)) AS spread_ms
+        max(verified_tokens) AS most_tokens,
+        max(requests) AS most_requests,
+        list({'tokens': verified_tokens, 'time_ms': round_time_ms, 'n': CAST(n AS DOUBLE), 'spread_ms': spread_ms}
+            ORDER BY verified_tokens, instance, engine, hour, load) AS rounds,
+        found_cliff(
+            list_transform(rounds, lambda x: x.tokens),
+            list_transform(rounds, lambda x: x.time_ms),
+            list_transform(rounds, lambda x: x.n),
+            list_transform(rounds, lambda x: x.spread_ms)
+        ) AS cliff
     FROM cost_observations
     WHERE NOT coalesce(prefill, false)
-    GROUP BY ALL
-),
-
-searched AS (
-    SELECT
-        date,
-        deployment,
-        origin,
-        draft_length,
-        max(tokens) AS most_tokens,
-        max(requests) AS most_requests,
-        list(tokens ORDER BY tokens) AS tokens,
-        list(n ORDER BY tokens) AS n,
-        found_cliff(
-            list(CAST(tokens AS DOUBLE) ORDER BY tokens),
-            list(time_ms ORDER BY tokens),
-            list(CAST(n AS DOUBLE) ORDER BY tokens),
-            list(spread_ms ORDER BY tokens)
-        ) AS cliff
-    FROM levels
     GROUP BY ALL
 ),
 
@@ -69,7 +54,8 @@ captured AS (
 found AS (
     SELECT
         searched.*,
-        list_sum(list_filter(n, lambda x, i: tokens[i] > cliff.size)) AS n_beyond,
+        list_sum(list_transform(list_filter(rounds, lambda x: x.tokens > cliff.size), lambda x: x.n)) AS n_beyond,
+        list_sum(list_transform(rounds, lambda x: x.n)) AS n_all,
         (
             SELECT max(captured.captured_size)
             FROM captured
@@ -96,12 +82,12 @@ SELECT
     CAST(cliff.jump_ms AS DOUBLE) AS jump_ms,
     CAST(cliff.jump_ms_lower AS DOUBLE) AS jump_ms_lower,
     CAST(cliff.jump_ms_upper AS DOUBLE) AS jump_ms_upper,
-    CAST(ratio(n_beyond, list_sum(n)) AS DOUBLE) AS share_beyond,
+    CAST(ratio(n_beyond, n_all) AS DOUBLE) AS share_beyond,
     CAST(
         CASE WHEN most_requests <= coalesce(captured_size, cliff.size)
             THEN floor(coalesce(captured_size, cliff.size) / most_requests) - 1
         END AS INTEGER
     ) AS draft_length_within,
-    CAST(most_tokens AS BIGINT) AS capture_size_needed,
+    CAST(round(most_tokens) AS BIGINT) AS capture_size_needed,
     CAST('derived' AS VARCHAR) AS evidence
 FROM found
