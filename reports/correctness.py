@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .gates import Gate
-from .interval import MIN_UNITS, Estimate, critical, lower_bound, upper_bound
+from .interval import MIN_UNITS, Estimate, critical, detectable, lower_bound, upper_bound
 from .judge import blank, decide, failed
 from .model import Change, Evidence, GateResult, Habits, ReconciliationRow, Verdict
 from .requests_read import Pairs
@@ -211,7 +211,8 @@ def paired_gate(gate: Gate, pairs: Pairs, itself: Pairs, *, target_changed: bool
         return replace(result, verdict="inconclusive", reason=reason, reason_code="few_units")
     own = itself.differing / itself.pairs
     interval = difference_of_shares(itself.differing, itself.pairs, pairs.differing, pairs.pairs)
-    result = replace(result, baseline=own, change=rate - own, interval=interval)
+    error = (interval[1] - interval[0]) / (2 * critical(math.inf))
+    result = replace(result, baseline=own, change=rate - own, interval=interval, detectable=detectable(error, math.inf))
     if min(itself.pairs, pairs.pairs) < MIN_UNITS:
         return replace(
             result, verdict="inconclusive", reason=f"{counted}: too few to judge by.", reason_code="few_units"

@@ -278,6 +278,10 @@ def _own_interval(estimate: Estimate) -> tuple[float, float | None] | None:
 
 
 def _detectable(estimate: Estimate) -> float | None:
+    if estimate.method == "buckets" and estimate.interval is not None:
+        lower, upper = estimate.interval
+        # Only a change by both buckets' widths surely leaves them.
+        return finite((1 + upper) / (1 + lower) - 1) if upper is not None and lower > -1 else None
     if estimate.error is None or estimate.df is None:
         return None
     size = detectable(estimate.error, estimate.df)

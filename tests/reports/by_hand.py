@@ -49,6 +49,8 @@ def disagreements(document: dict[str, Any]) -> list[str]:
         for told, computed in zip(gate["interval"] or [], bounds or [], strict=False):
             if (told is None) != (computed is None) or not math.isclose(told or 0, computed or 0, rel_tol=1e-6):
                 found.append(f"{name}: interval {gate['interval']}, by hand {bounds}")
+        if gate["verdict"] == "inconclusive" and gate["kind"] != "limit" and _bounded(gate) and not gate["detectable"]:
+            found.append(f"{name}: inconclusive, and no word on what could have been seen")
     verdicts = {gate["verdict"] for gate in document["gates"]}
     unanswered = {"inconclusive", "no_data", "not_comparable"}
     required = any(gate["required"] and gate["verdict"] in unanswered for gate in document["gates"])
@@ -56,6 +58,10 @@ def disagreements(document: dict[str, Any]) -> list[str]:
     if document["exit_code"] != code or (document["verdict"] == "fail") is not ("fail" in verdicts):
         found.append(f"the whole: {document['verdict']} and {document['exit_code']}, by hand {code}")
     return found
+
+
+def _bounded(gate: dict[str, Any]) -> bool:
+    return bool(gate["interval"]) and gate["interval"][0] > -1 and gate["interval"][1] is not None
 
 
 def _one(document: dict[str, Any], gate: dict[str, Any]) -> tuple[str, list[float | None] | None]:

@@ -100,6 +100,15 @@ def test_an_unbounded_interval_can_fail_and_cannot_pass() -> None:
     assert judge(TPOT, None, found(0.2, 0.1, interval=(-0.1, None), method="buckets")).reason_code == "bucket_width"
 
 
+def test_an_inconclusive_bucket_says_what_would_have_left_it() -> None:
+    open_ended = judge(TPOT, None, found(0.2, 0.1, interval=(-0.1, None), method="buckets", error=None))
+    assert open_ended.detectable is None
+    # Baseline within 50 to 75 ms and candidate within 60 to 90 ms: 90 / 50 over 60 / 75.
+    bounded = judge(TPOT, None, found(0.2, 0.1, interval=(60 / 75 - 1, 90 / 50 - 1), method="buckets", error=None))
+    assert bounded.verdict == "inconclusive"
+    assert bounded.detectable == pytest.approx((90 / 60) * (75 / 50) - 1)
+
+
 def test_the_detectable_change_is_seen_four_times_in_five() -> None:
     rng = np.random.default_rng(1)
     size = detectable(0.01, 30.0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -107,11 +108,12 @@ def both(case: Case, after: World, *inputs: str, before: World = WORLD, **option
 
 
 def clear_pass(case: Case) -> None:
-    """Tails of a few minutes are known to a fifth at best: a short load test is given tolerances that it can resolve."""
+    """Tails of two minutes are hardly known: a short load test is given tolerances that it can resolve."""
     both(case, WORLD, RESPONSES)
-    tails = ("ttft_ms_p95", "e2e_ms_p95", "itl_ms_p99")
-    wider = (f'[[gate]]\ngate = "latency"\nmeasure = "{name}"\ntolerance = 0.4\n' for name in tails)
-    (case.folder / "gates.toml").write_text("".join(wider))
+    tails = ("ttft_ms_p95", "e2e_ms_p95")
+    wider = (f'[[gate]]\ngate = "latency"\nmeasure = "{name}"\ntolerance = 0.6\n' for name in tails)
+    without = '[[gate]]\ngate = "latency"\nmeasure = "itl_ms_p99"\nenabled = false\n'
+    (case.folder / "gates.toml").write_text("".join([*wider, without]))
     case.expect(
         {"verdict": "pass"},
         *(says("latency", name, "pass") for name in ("tpot_ms", *tails)),
@@ -237,7 +239,7 @@ def regression_true(case: Case) -> None:
 
 
 def regression_small_n(case: Case) -> None:
-    both(case, WORLD.with_length(0.85), RESPONSES, seconds=5.0)
+    both(case, WORLD.with_length(0.93), RESPONSES, seconds=5.0)
     case.expect(says("capacity", "acceptance_length", "inconclusive"), exit=0)
 
 
@@ -328,15 +330,13 @@ def quant_2x2(case: Case) -> None:
 
 
 def dp_missing_engine(case: Case) -> None:
-    def without(scrape: str) -> str:
-        return "".join(
-            line
-            for line in scrape.splitlines(keepends=True)
-            if not ("accepted_tokens_per_pos" in line and 'engine="1"' in line)
-        )
+    """The counters hold the sum of a group of three, those by position one engine of it."""
 
-    case.side(BEFORE, replace(WORLD, engines=2), SCRAPES)
-    case.side(AFTER, replace(WORLD, engines=2), SCRAPES, edit=without)
+    def one_of_three(scrape: str) -> str:
+        return re.sub(r"(per_pos_total\{.*\}) (\S+)", lambda m: f"{m[1]} {float(m[2]) // 3}", scrape)
+
+    case.side(BEFORE, WORLD, SCRAPES)
+    case.side(AFTER, WORLD, SCRAPES, edit=one_of_three)
     case.expect(
         says("correctness", "identities", "fail"),
         says("correctness", "acceptance_length", "pass"),
