@@ -471,7 +471,6 @@ REJECTS = Table(
     (
         *HEAD,
         BYTE_OFFSET,
-        INGESTED_AT,
         Column("format", "VARCHAR", "Format the input was read as.", nullable=False),
         Column("reason", "VARCHAR", "What was wrong and what to do, in one sentence.", nullable=False),
         Column("text", "VARCHAR", "Start of the record, shortened; message text of requests left out."),

@@ -23,5 +23,5 @@ def test_the_configuration_of_a_night_serves_every_command(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("text", ["[band]\nload = []\n", "[[gate]]\nmeasure = 'tpot_ms'\n", "load_bands = ['1+']\n"])
 def test_a_table_that_no_configuration_has_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ConfigError, match=r"some\.toml: \w+ is not known in a configuration; known are bands, goodput"):
+    with pytest.raises(ConfigError, match=r"some\.toml: \w+ is not known in a configuration; known are warehouse, out"):
         load_settings(written(tmp_path, text))

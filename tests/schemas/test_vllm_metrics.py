@@ -8,6 +8,7 @@ FROM_ELSEWHERE = {
     "instance",
     "source",
     "byte_offset",
+    "ingested_at",
     "scraped_at",
     "engine",
     "model_name",
