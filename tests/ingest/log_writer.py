@@ -422,10 +422,10 @@ class Log:
     requests: int = 0
 
 
-def write(random: Random, *, wrap: str | None = None, records: int | None = None) -> Log:
+def write(random: Random, *, wrap: str | None = None, records: int | None = None, zone: str | None = None) -> Log:
     """A random log of one server behind one prefix, in a random zone."""
     wrap = wrap or random.choice(list(WRAPS))
-    zone = random.choice(["UTC", "Europe/Berlin", "America/Los_Angeles", "Asia/Kolkata"])
+    zone = zone or random.choice(["UTC", "Europe/Berlin", "America/Los_Angeles", "Asia/Kolkata"])
     at = dt.datetime(2026, random.randint(1, 12), random.randint(1, 28), random.randint(4, 22), random.randint(0, 59))
     if random.random() < 0.2:
         at = dt.datetime(2026, 12, 31, 23, 58)
@@ -480,7 +480,7 @@ def write(random: Random, *, wrap: str | None = None, records: int | None = None
     return log
 
 
-def write_old(random: Random, *, wrap: str | None = None) -> Log:
+def write_old(random: Random, *, wrap: str | None = None, records: int | None = None) -> Log:
     """A random log of one V0 engine behind one prefix."""
     wrap = wrap or random.choice([name for name in WRAPS if name not in ("json_record", "nested")])
     at = dt.datetime(2026, random.randint(1, 12), random.randint(1, 28), random.randint(4, 20))
@@ -488,7 +488,7 @@ def write_old(random: Random, *, wrap: str | None = None) -> Log:
     log = Log(b"", options | {"timezone": "UTC"})
     engine = OldEngine(random.randint(1, 8))
     lines: list[str] = []
-    for _ in range(random.randint(1, 12)):
+    for _ in range(records if records is not None else random.randint(1, 12)):
         at += dt.timedelta(seconds=random.choice([3, 5, 10, 300]))
         stages = random.random() < 0.2
         message, row = engine.stages(random) if stages else engine.stats(random)

@@ -56,7 +56,10 @@ def test_what_a_server_says_is_read_back_exactly(seed: int) -> None:
 @given(SEEDS)
 @pytest.mark.usefixtures("way")
 def test_what_the_old_engine_says_is_read_back_exactly(seed: int) -> None:
-    log = write_old(Random(seed))
+    agrees_with_old(write_old(Random(seed)))
+
+
+def agrees_with_old(log: Log) -> None:
     sink = read(log.content, **log.options)
     assert sink.rejects == []
     assert len(sink.stats) == len(log.log_stats)
@@ -74,6 +77,18 @@ def test_every_prefix_is_read_back_exactly(wrap: str) -> None:
     for seed in range(scaled(3)):
         log = write(Random(f"{wrap}{seed}"), wrap=wrap)
         agrees(read(log.content, **log.options), log)
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_a_long_log_is_read_back_exactly(wrap: str) -> None:
+    # In a zone whose clock is never set, for a long log crosses such hours.
+    log = write(Random(f"long {wrap}"), wrap=wrap, records=scaled(30), zone="Asia/Kolkata")
+    agrees(read(log.content, **log.options), log)
+
+
+@pytest.mark.parametrize("wrap", ["bare", "cri", "docker", "carets"])
+def test_a_long_log_of_the_old_engine_is_read_back_exactly(wrap: str) -> None:
+    agrees_with_old(write_old(Random(f"long {wrap}"), wrap=wrap, records=scaled(30)))
 
 
 def without_batches(sink: LogSink) -> dict[str, Any]:
