@@ -129,6 +129,8 @@ CELLS_SNAPSHOTS = Table(
         Column("edges", "UBIGINT", "Hash of all edge lists: cells of other edges never mix.", nullable=False),
         *COUNTS,
         _sum("preemptions", "Preemptions.", "preemptions"),
+        _sum("restarts", "Processes that started anew.", "restarts"),
+        _sum("damaged", "Scrapes left out because a counter fell though the process went on.", "scrapes"),
         Column("accepted_at", "BIGINT[]", "C_i by position.", "tokens"),
         Column("drafted_at", "BIGINT[]", "Draft tokens by position, where a build exposes it.", "tokens"),
         _sum("decode_sum_ns", "Σ request_decode_time_seconds of finished requests.", "ns"),

@@ -19,6 +19,12 @@ LOAD = Column(
 )
 
 
+RESTARTED = Column("restarted", "BOOLEAN", "Whether the process started anew since the scrape before.", nullable=False)
+DAMAGED = Column(
+    "damaged", "BOOLEAN", "Whether a counter fell though the process went on: the scrape is left out.", nullable=False
+)
+
+
 def _count(name: str, doc: str, unit: str) -> Column:
     return Column(name, "BIGINT", doc, unit)
 
@@ -30,6 +36,31 @@ SCRAPES = Table(
     SNAPSHOTS.columns,
     key=SNAPSHOTS.key,
     reads=("snapshots",),
+)
+
+PROCESSES = Table(
+    "processes",
+    "staging",
+    "scrape: which process its counters are of, and whether they can be believed",
+    (
+        DATE,
+        DEPLOYMENT,
+        INSTANCE,
+        *(SNAPSHOTS.column(name) for name in ("engine", "model_name", "scraped_at")),
+        Column("scraped_before", "TIMESTAMP", "Time of the scrape before (UTC)."),
+        *(SNAPSHOTS.column(name) for name in ("running", "waiting", "kv_usage")),
+        Column(
+            "process",
+            "BIGINT",
+            "Number of the process in its series: counters are differenced inside one.",
+            nullable=False,
+        ),
+        RESTARTED,
+        Column("counts_from_zero", "BOOLEAN", "Whether the process was born between two scrapes.", nullable=False),
+        DAMAGED,
+    ),
+    key=("deployment", "instance", "engine", "model_name", "scraped_at"),
+    reads=("scrapes",),
 )
 
 DRAFT_SETTINGS = Table(
@@ -70,7 +101,8 @@ INTERVALS = Table(
         _count("duration_ns", "Length of the interval.", "ns"),
         HOUR,
         BLOCK,
-        Column("restarted", "BOOLEAN", "Whether the process started anew within the interval.", nullable=False),
+        RESTARTED,
+        DAMAGED,
         LOAD,
         _count("running_milli", "Requests running, mean of the gauge at both ends.", "milli-requests"),
         _count("waiting", "Requests waiting at the end.", "requests"),
@@ -105,7 +137,7 @@ INTERVALS = Table(
         Column("output_len", GROWTH, "Output tokens of requests."),
     ),
     key=("deployment", "instance", "engine", "model_name", "ended_at"),
-    reads=("scrapes", "draft_settings"),
+    reads=("scrapes", "processes", "draft_settings"),
 )
 
 REQUESTS_BY_LOAD = Table(
@@ -190,4 +222,4 @@ LOG_WINDOWS = Table(
     reads=("log_stats",),
 )
 
-STAGING_TABLES: tuple[Table, ...] = (SCRAPES, DRAFT_SETTINGS, INTERVALS, REQUESTS_BY_LOAD, LOG_WINDOWS)
+STAGING_TABLES: tuple[Table, ...] = (SCRAPES, PROCESSES, DRAFT_SETTINGS, INTERVALS, REQUESTS_BY_LOAD, LOG_WINDOWS)

@@ -15,6 +15,7 @@ HEAD_END = "-- " + "-" * 77 + "\n"
 
 ORDER = (
     "staging/scrapes",
+    "staging/processes",
     "staging/draft_settings",
     "staging/intervals",
     "staging/requests_by_load",

@@ -22,14 +22,27 @@ CREATE OR REPLACE MACRO ms_to_ns(milliseconds) AS CAST(round(milliseconds * 1e6)
 -- A share between 0 and 1 in whole millionths.
 CREATE OR REPLACE MACRO to_ppm(share) AS CAST(round(share * 1e6) AS BIGINT);
 
--- What a running total grew by since `before`, the value known last in the same process. A process that is not the first
--- one seen (`anew`) counts from zero; of the first one the growth before its first scrape is not known.
+-- Whether a running total is less than it was; sums of seconds can differ in their last digits.
+CREATE OR REPLACE MACRO fell(now, before) AS now < before * (1 - 1e-9::DOUBLE);
+
+-- What a running total grew by since `before`, the most that the same process counted until then: null where it fell.
+-- A process that was born since the scrape before (`anew`) counts from zero; of any other the growth before its first
+-- scrape is not known.
 CREATE OR REPLACE MACRO counter_delta(now, before, anew) AS
-    now - coalesce(before, CASE WHEN anew THEN 0 END);
+    CASE
+        WHEN now >= before THEN now - before
+        WHEN before IS NULL AND anew THEN now
+        WHEN NOT fell(now, before) THEN 0
+    END;
 
 -- The same, element by element; an element that was not there before was zero.
 CREATE OR REPLACE MACRO list_delta(now, before, anew) AS
-    CASE WHEN before IS NOT NULL OR anew THEN list_transform(now, lambda x, i: x - coalesce(before[i], 0)) END;
+    CASE
+        WHEN
+            (before IS NOT NULL OR anew)
+            AND list_min(list_transform(now, lambda x, i: x - coalesce(before[i], 0))) >= 0
+            THEN list_transform(now, lambda x, i: x - coalesce(before[i], 0))
+    END;
 
 -- The running totals of a server histogram at one scrape, without its buckets: asking for the histogram as a whole would
 -- have them read. `per_unit` turns its sum into whole units (1e9: s into ns).
@@ -49,7 +62,7 @@ CREATE OR REPLACE MACRO histogram_delta(now, before, anew) AS
         'sum': counter_delta(now.sum, before.sum, anew),
         'since': CASE
             WHEN before IS NULL AND anew THEN '-infinity'::TIMESTAMP
-            WHEN before.edges = now.edges THEN before.scraped_at
+            WHEN before.edges = now.edges AND before.count <= now.count THEN before.scraped_at
         END
     } END;
 

@@ -104,10 +104,10 @@ def test_buckets_of_every_cell_are_the_sum_of_what_its_intervals_grew_by(seed: i
     scrapes: list[dict[str, Any]] = []
     expected: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
     sums: Counter[tuple[int, int]] = Counter()
-    totals, process, known = [5, 4, 3, 2], 0, None
+    totals, born, known = [5, 4, 3, 2], at(-100), None
     for number in range(draw.randint(3, 30)):
         restarted = number > 0 and draw.random() < 0.15
-        process += restarted
+        born = at(45 * number - 20) if restarted else born
         totals = [draw.randint(0, 9) for _ in totals] if restarted else [n + draw.randint(0, 3) for n in totals]
         running = draw.choice([2.0, 4.0])
         missing = draw.random() < 0.25
@@ -115,7 +115,7 @@ def test_buckets_of_every_cell_are_the_sum_of_what_its_intervals_grew_by(seed: i
         scrapes.append(
             {
                 "scraped_at": at(seconds),
-                "process_started_at": at(process - 100),
+                "process_started_at": born,
                 "running": running,
                 "itl": None if missing else histogram(EDGES, totals, 0.1 * sum(totals)),
                 "ttft": histogram(EDGES, [number, 0, 0, 0], 0.0),

@@ -62,16 +62,81 @@ def test_a_new_start_time_makes_the_whole_new_value_count_even_where_it_is_highe
     assert values(rows, "restarted", "rounds") == [(False, 2), (True, 40)]
 
 
-def test_without_start_times_a_drop_of_any_counter_is_a_restart() -> None:
+def test_without_start_times_a_drop_of_most_counters_is_a_restart() -> None:
     rows = intervals(
-        scrape(0, 10, prompt_tokens=100), scrape(15, 12, prompt_tokens=90), scrape(30, 13, prompt_tokens=95)
+        scrape(0, 10, prompt_tokens=100), scrape(15, 7, prompt_tokens=110), scrape(30, 9, prompt_tokens=115)
     )
-    assert values(rows, "restarted", "rounds", "prompt_tokens") == [(True, 12, 90), (False, 1, 5)]
+    assert values(rows, "restarted", "rounds", "prompt_tokens") == [(True, 7, 110), (False, 2, 5)]
 
 
-def test_within_one_start_time_only_a_fall_below_half_is_a_restart() -> None:
-    rows = intervals(*(scrape(15 * n, total, process_started_at=BORN) for n, total in enumerate([100, 90, 110, 20])))
-    assert values(rows, "restarted", "rounds") == [(False, -10), (False, 20), (True, 20)]
+@pytest.mark.parametrize("born", [BORN, None])
+def test_one_counter_that_falls_damages_its_scrape_and_is_no_restart(born: dt.datetime | None) -> None:
+    totals = [100, 110, 120, 135, 150]
+    for place, wrong in ((1, 1), (2, 0), (3, 119), (2, 10**15)):
+        tokens = [wrong if n == place else 2 * total for n, total in enumerate(totals)]
+        rows = intervals(
+            *(
+                scrape(15 * n, total, process_started_at=born, generation_tokens=tokens[n])
+                for n, total in enumerate(totals)
+            )
+        )
+        assert [row["damaged"] for row in rows] == [n == place for n in range(1, 5)]
+        assert not any(row["restarted"] for row in rows)
+        assert values(rows, "rounds", "output_tokens")[place - 1] == (None, None)
+        assert [sum(row[name] or 0 for row in rows) for name in ("rounds", "output_tokens")] == [50, 100]
+
+
+def test_a_scrape_of_zeros_within_one_start_time_counts_nothing_twice() -> None:
+    rows = intervals(*(scrape(15 * n, total, process_started_at=BORN) for n, total in enumerate([100, 0, 0, 130, 140])))
+    assert values(rows, "damaged", "rounds") == [(True, None), (True, None), (False, 30), (False, 10)]
+
+
+def test_within_one_start_time_a_small_fall_is_damage_and_a_lasting_one_of_most_counters_a_restart() -> None:
+    totals = [100, 90, 110, 20, 25, 31, 40, 120]
+    rows = intervals(*(scrape(15 * n, total, process_started_at=BORN) for n, total in enumerate(totals)))
+    assert values(rows, "restarted", "damaged", "rounds") == [
+        (False, True, None),
+        (False, False, 10),
+        (False, True, None),
+        (False, True, None),
+        (True, False, 31),
+        (False, False, 9),
+        (False, False, 80),
+    ]
+
+
+@pytest.mark.parametrize("odd", [None, at(-990), at(-1000.01), at(-999), dt.datetime(1970, 1, 2), at(10**9), at(-5)])
+def test_an_odd_start_time_at_one_scrape_is_bridged(odd: dt.datetime | None) -> None:
+    totals = [700, 710, 720, 735, 750]
+    rows = intervals(
+        *(scrape(15 * n, total, process_started_at=odd if n == 2 else BORN) for n, total in enumerate(totals))
+    )
+    assert not any(row["restarted"] for row in rows)
+    assert sum(row["rounds"] or 0 for row in rows) == 50
+
+
+def test_start_times_that_jitter_are_of_one_process() -> None:
+    rows = intervals(*(scrape(15 * n, 700 + n, process_started_at=at(-1000 + 0.01 * (n % 2))) for n in range(6)))
+    assert values(rows, "restarted", "rounds") == [(False, 1)] * 5
+
+
+def test_servers_that_answer_in_turn_are_differenced_each_by_itself() -> None:
+    rows = intervals(
+        *(
+            scrape(15 * n, total, process_started_at=at(-5000) if n % 2 else BORN)
+            for n, total in enumerate([100, 9000, 110, 9020, 125, 9025])
+        )
+    )
+    assert values(rows, "restarted", "rounds") == [(False, None), (False, 10), (False, 20), (False, 15), (False, 5)]
+
+
+def test_a_scrape_without_start_time_after_a_restart_is_of_the_process_that_the_next_one_tells() -> None:
+    rows = intervals(
+        scrape(0, 100, process_started_at=BORN),
+        scrape(15, 7),
+        scrape(30, 9, process_started_at=at(5)),
+    )
+    assert values(rows, "restarted", "rounds") == [(True, 7), (False, 2)]
 
 
 def test_other_bucket_edges_are_a_restart() -> None:
@@ -217,10 +282,11 @@ def grown(series: Sequence[tuple[int, Reading]]) -> list[Reading]:
 def test_random_series_grow_as_the_definition_says(seed: int, births_told: bool) -> None:
     draw = random.Random(seed)
     series: list[tuple[int, Reading]] = []
-    process, totals = 0, dict.fromkeys(COUNTERS, 50)
+    process, totals, births = 0, dict.fromkeys(COUNTERS, 50), [BORN]
     for number in range(draw.randint(2, 25)):
         if number > 0 and any(totals.values()) and draw.random() < 0.2:
             process += 1
+            births.append(at(15 * number - draw.randint(1, 14)))
             # Where births are not told, a restart must show as a drop.
             totals = {name: draw.randint(0, 90 if births_told else max(total - 1, 0)) for name, total in totals.items()}
         else:
@@ -232,7 +298,7 @@ def test_random_series_grow_as_the_definition_says(seed: int, births_told: bool)
         *(
             {
                 "scraped_at": at(15 * number),
-                "process_started_at": at(-100 + process) if births_told else None,
+                "process_started_at": births[process] if births_told else None,
                 **reading,
             }
             for number, (process, reading) in enumerate(series)

@@ -188,10 +188,16 @@ def test_what_does_not_hold_the_same_requests_is_not_compared(
 
 
 def test_a_restart_leaves_open_what_was_lost_with_the_counters() -> None:
-    rows = answered(house(), rounds=420)
-    rows.put("snapshots", {"scraped_at": EIGHT + dt.timedelta(minutes=30), "running": 0.0, "generation_tokens": 2_000})
+    rows = answered(house(restarts=1), rounds=420)
     assert verdicts(rows)["rounds_agree"] == "no_data"
     assert verdicts(rows)["decode_time_adds_up"] == "no_data"
+
+
+@pytest.mark.parametrize(("damaged", "kind"), [(0, ("ok", False)), (24, ("ok", True)), (25, ("fail", True))])
+def test_a_few_damaged_scrapes_are_told_and_many_are_a_fault(damaged: int, kind: tuple[str, bool]) -> None:
+    row = house(n=240, damaged=damaged).one("reconciliation", check_name="counters_never_fall")
+    assert (row["verdict"], row["detail"] is not None) == kind
+    assert only(row, "expected", "found") == (0, damaged)
 
 
 @pytest.mark.parametrize(

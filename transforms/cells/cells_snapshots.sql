@@ -30,6 +30,8 @@
 --   succeeded             Requests finished well. [requests]
 --   failed                Requests that failed or were aborted, where the origin tells. [requests]
 --   preemptions           Preemptions. [preemptions]
+--   restarts              Processes that started anew. [restarts]
+--   damaged               Scrapes left out because a counter fell though the process went on. [scrapes]
 --   accepted_at           C_i by position. [tokens]
 --   drafted_at            Draft tokens by position, where a build exposes it. [tokens]
 --   decode_sum_ns         Σ request_decode_time_seconds of finished requests. [ns]
@@ -138,6 +140,8 @@ sums AS (
         sum(succeeded) AS succeeded,
         sum(failed) AS failed,
         sum(preemptions) AS preemptions,
+        countif(restarted) AS restarts,
+        countif(damaged) AS damaged,
         sum(decode_sum_ns) AS decode_sum_ns,
         sum(itl.count) AS itl_n,
         sum(itl.sum) AS itl_sum,
@@ -367,6 +371,7 @@ samples AS (
             'model_name': model_name
         }) AS scrape
     FROM observed
+    WHERE NOT damaged
     GROUP BY edges
 ),
 
@@ -446,6 +451,8 @@ SELECT
     CAST(succeeded AS BIGINT) AS succeeded,
     CAST(failed AS BIGINT) AS failed,
     CAST(preemptions AS BIGINT) AS preemptions,
+    CAST(restarts AS BIGINT) AS restarts,
+    CAST(damaged AS BIGINT) AS damaged,
     CAST(accepted_at AS BIGINT[]) AS accepted_at,
     CAST(drafted_at AS BIGINT[]) AS drafted_at,
     CAST(decode_sum_ns AS BIGINT) AS decode_sum_ns,

@@ -254,21 +254,7 @@ bound_checks AS (
 ),
 
 -- What scrapes say of their own span: where it ends, whether requests were running there, whether a server restarted.
-scrapes AS (
-    SELECT
-        date,
-        deployment,
-        instance,
-        engine,
-        scraped_at,
-        running,
-        process_started_at <> lag(process_started_at) OVER along
-        OR generation_tokens < lag(generation_tokens) OVER along AS restarted
-    FROM snapshots
-    WINDOW along AS (PARTITION BY date, deployment, instance, engine, model_name ORDER BY scraped_at)
-),
-
-spans AS (
+edges AS (
     SELECT
         date,
         deployment,
@@ -277,10 +263,51 @@ spans AS (
         min(scraped_at) AS first_at,
         max(scraped_at) AS last_at,
         arg_min(running, scraped_at) AS running_first,
-        arg_max(running, scraped_at) AS running_last,
-        bool_or(coalesce(restarted, false)) AS restarted
-    FROM scrapes
+        arg_max(running, scraped_at) AS running_last
+    FROM snapshots
     GROUP BY ALL
+),
+
+readings AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        engine,
+        sum(n) AS scrapes,
+        sum(damaged) AS damaged,
+        coalesce(sum(restarts) > 0, false) AS restarted
+    FROM cells_snapshots
+    GROUP BY ALL
+),
+
+spans AS (
+    SELECT edges.*, coalesce(restarted, false) AS restarted
+    FROM edges
+    LEFT JOIN readings USING (date, deployment, instance, engine)
+),
+
+reading_checks AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        engine,
+        'snapshots' AS origin,
+        'counters_never_fall' AS check_name,
+        0 AS expected,
+        damaged AS found,
+        damaged AS difference,
+        -- The scrapes around a damaged one tell the same sums; where there are many, the processes are not what they seem.
+        damaged <= 0.1 * scrapes AS holds,
+        CASE
+            WHEN damaged > 0
+                THEN format(
+                    '{:,} of {:,} scrapes were left out: a counter fell though no server restarted.', damaged, scrapes
+                )
+        END AS detail
+    FROM readings
+    WHERE scrapes > 0 AND damaged IS NOT NULL
 ),
 
 finishes AS (
@@ -840,6 +867,8 @@ checks AS (
     SELECT * FROM position_checks
     UNION ALL BY NAME
     SELECT * FROM bound_checks
+    UNION ALL BY NAME
+    SELECT * FROM reading_checks
     UNION ALL BY NAME
     SELECT * FROM finish_checks
     UNION ALL BY NAME

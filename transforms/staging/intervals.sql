@@ -1,5 +1,5 @@
 -- intervals: one row per scrape interval of one (instance, engine, model): what running totals grew by.
--- Reads scrapes, draft_settings.
+-- Reads scrapes, processes, draft_settings.
 --   date           UTC date of the moment the row was complete; partition column.
 --   deployment     Deployment named at ingest; partition column.
 --   instance       One server process group; the deployment's name unless said otherwise.
@@ -10,7 +10,8 @@
 --   duration_ns    Length of the interval. [ns]
 --   hour           UTC hour of the day, 0 to 23. [h]
 --   block          10-minute block of the UTC day, 0 to 143.
---   restarted      Whether the process started anew within the interval.
+--   restarted      Whether the process started anew since the scrape before.
+--   damaged        Whether a counter fell though the process went on: the scrape is left out.
 --   load           Requests running: exact up to 64, lower edge of a 5 % step above; null when not known. [requests]
 --   running_milli  Requests running, mean of the gauge at both ends. [milli-requests]
 --   waiting        Requests waiting at the end. [requests]
@@ -40,101 +41,12 @@
 --   prompt_len     Prompt tokens of requests.
 --   output_len     Output tokens of requests.
 -- -----------------------------------------------------------------------------
--- Algorithm: 1. a restart is a new start time of the process, other bucket edges or, where no start time is told, a drop
--- of any main counter; 2. running totals as whole numbers; 3. they are differenced inside one process, across scrapes that
--- miss a value. Buckets are not differenced here but in cells, where only the ends of a stretch of intervals count.
-WITH evidence AS (
+-- Algorithm: 1. running totals as whole numbers, but those of damaged scrapes; 2. they are differenced inside one process,
+-- across scrapes that miss a value. Buckets are not differenced here but in cells, where only the ends of a stretch of
+-- intervals count.
+WITH totals AS (
     SELECT
-        deployment,
-        instance,
-        engine,
-        model_name,
-        scraped_at,
-        process_started_at,
-        running,
-        CASE WHEN itl.count IS NOT NULL AND ttft.count IS NOT NULL THEN hash(itl.le, ttft.le) END AS edges,
-        rounds,
-        drafted,
-        accepted,
-        prompt_tokens,
-        generation_tokens,
-        itl.count AS steps,
-        ttft.count AS requests
-    FROM scrapes
-),
-
-scraped AS (
-    SELECT
-        deployment,
-        instance,
-        engine,
-        model_name,
-        scraped_at,
-        lag(scraped_at) OVER series AS started_at,
-        lag(running) OVER series AS running_before,
-        process_started_at,
-        lag(process_started_at IGNORE NULLS) OVER series AS process_before,
-        edges <> lag(edges IGNORE NULLS) OVER series AS other_edges,
-        least(
-            ratio(rounds, lag(rounds) OVER series),
-            ratio(drafted, lag(drafted) OVER series),
-            ratio(accepted, lag(accepted) OVER series),
-            ratio(prompt_tokens, lag(prompt_tokens) OVER series),
-            ratio(generation_tokens, lag(generation_tokens) OVER series),
-            ratio(steps, lag(steps) OVER series),
-            ratio(requests, lag(requests) OVER series)
-        ) AS growth,
-        least(
-            ratio(rounds, lag(rounds IGNORE NULLS) OVER series),
-            ratio(drafted, lag(drafted IGNORE NULLS) OVER series),
-            ratio(accepted, lag(accepted IGNORE NULLS) OVER series),
-            ratio(prompt_tokens, lag(prompt_tokens IGNORE NULLS) OVER series),
-            ratio(generation_tokens, lag(generation_tokens IGNORE NULLS) OVER series),
-            ratio(steps, lag(steps IGNORE NULLS) OVER series),
-            ratio(requests, lag(requests IGNORE NULLS) OVER series)
-        ) AS bridged_growth
-    FROM evidence
-    WINDOW series AS (PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at)
-),
-
-marked AS (
-    SELECT
-        * EXCLUDE (process_started_at, process_before, other_edges, growth, bridged_growth),
-        coalesce(
-            other_edges
-            OR process_started_at <> process_before
-            -- The process of an exporter can outlive the server; a small drop is a scrape out of order.
-            OR (process_started_at = process_before AND growth < 0.5)
-            OR ((process_started_at IS NULL OR process_before IS NULL) AND bridged_growth < 1),
-            false
-        ) AS restarted
-    FROM scraped
-),
-
-processes AS (
-    SELECT
-        *,
-        sum(CAST(restarted AS INTEGER)) OVER (
-            PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at ROWS UNBOUNDED PRECEDING
-        ) AS process
-    FROM marked
-),
-
-totals AS (
-    SELECT
-        date,
-        deployment,
-        instance,
-        engine,
-        scrapes.model_name,
-        scraped_at,
-        processes.started_at,
-        processes.running_before,
-        processes.restarted,
-        processes.process,
-        running,
-        waiting,
-        kv_usage,
+        processes.*,
         rounds,
         drafted,
         accepted,
@@ -149,44 +61,56 @@ totals AS (
             AS succeeded,
         all_finished - succeeded AS failed,
         s_to_ns(decode.sum) AS decode_sum_ns,
-        histogram_reading(itl, scraped_at, 1e9) AS itl,
-        histogram_reading(ttft, scraped_at, 1e9) AS ttft,
-        histogram_reading(e2e, scraped_at, 1e9) AS e2e,
-        histogram_reading(request_tpot, scraped_at, 1e9) AS request_tpot,
-        histogram_reading(queue, scraped_at, 1e9) AS queue,
-        histogram_reading(prefill, scraped_at, 1e9) AS prefill,
-        histogram_reading(prompt_len, scraped_at, 1) AS prompt_len,
-        histogram_reading(output_len, scraped_at, 1) AS output_len
-    FROM scrapes
-    INNER JOIN processes USING (deployment, instance, engine, scraped_at)
-    WHERE scrapes.model_name IS NOT DISTINCT FROM processes.model_name
+        histogram_reading(scrapes.itl, scrapes.scraped_at, 1e9) AS itl,
+        histogram_reading(scrapes.ttft, scrapes.scraped_at, 1e9) AS ttft,
+        histogram_reading(scrapes.e2e, scrapes.scraped_at, 1e9) AS e2e,
+        histogram_reading(scrapes.request_tpot, scrapes.scraped_at, 1e9) AS request_tpot,
+        histogram_reading(scrapes.queue, scrapes.scraped_at, 1e9) AS queue,
+        histogram_reading(scrapes.prefill, scrapes.scraped_at, 1e9) AS prefill,
+        histogram_reading(scrapes.prompt_len, scrapes.scraped_at, 1) AS prompt_len,
+        histogram_reading(scrapes.output_len, scrapes.scraped_at, 1) AS output_len
+    FROM processes
+    LEFT JOIN scrapes
+        ON
+            NOT processes.damaged
+            AND processes.scraped_at = scrapes.scraped_at
+            AND processes.deployment = scrapes.deployment
+            AND processes.instance = scrapes.instance
+            AND processes.engine = scrapes.engine
+            AND processes.model_name IS NOT DISTINCT FROM scrapes.model_name
 ),
 
 paired AS (
     SELECT
         *,
-        lag(rounds IGNORE NULLS) OVER life AS rounds_before,
-        lag(drafted IGNORE NULLS) OVER life AS drafted_before,
-        lag(accepted IGNORE NULLS) OVER life AS accepted_before,
-        lag(accepted_at IGNORE NULLS) OVER life AS accepted_at_before,
-        lag(drafted_at IGNORE NULLS) OVER life AS drafted_at_before,
-        lag(prompt_tokens IGNORE NULLS) OVER life AS prompt_tokens_before,
-        lag(cached_tokens IGNORE NULLS) OVER life AS cached_tokens_before,
-        lag(output_tokens IGNORE NULLS) OVER life AS output_tokens_before,
-        lag(preemptions IGNORE NULLS) OVER life AS preemptions_before,
-        lag(succeeded IGNORE NULLS) OVER life AS succeeded_before,
-        lag(failed IGNORE NULLS) OVER life AS failed_before,
-        lag(decode_sum_ns IGNORE NULLS) OVER life AS decode_sum_ns_before,
-        lag(itl IGNORE NULLS) OVER life AS itl_before,
-        lag(ttft IGNORE NULLS) OVER life AS ttft_before,
-        lag(e2e IGNORE NULLS) OVER life AS e2e_before,
-        lag(request_tpot IGNORE NULLS) OVER life AS request_tpot_before,
-        lag(queue IGNORE NULLS) OVER life AS queue_before,
-        lag(prefill IGNORE NULLS) OVER life AS prefill_before,
-        lag(prompt_len IGNORE NULLS) OVER life AS prompt_len_before,
-        lag(output_len IGNORE NULLS) OVER life AS output_len_before
+        lag(running) OVER along AS running_before,
+        max(rounds) OVER before AS rounds_before,
+        max(drafted) OVER before AS drafted_before,
+        max(accepted) OVER before AS accepted_before,
+        max(accepted_at) OVER before AS accepted_at_before,
+        max(drafted_at) OVER before AS drafted_at_before,
+        max(prompt_tokens) OVER before AS prompt_tokens_before,
+        max(cached_tokens) OVER before AS cached_tokens_before,
+        max(output_tokens) OVER before AS output_tokens_before,
+        max(preemptions) OVER before AS preemptions_before,
+        max(succeeded) OVER before AS succeeded_before,
+        max(failed) OVER before AS failed_before,
+        max(decode_sum_ns) OVER before AS decode_sum_ns_before,
+        max(itl) OVER before AS itl_before,
+        max(ttft) OVER before AS ttft_before,
+        max(e2e) OVER before AS e2e_before,
+        max(request_tpot) OVER before AS request_tpot_before,
+        max(queue) OVER before AS queue_before,
+        max(prefill) OVER before AS prefill_before,
+        max(prompt_len) OVER before AS prompt_len_before,
+        max(output_len) OVER before AS output_len_before
     FROM totals
-    WINDOW life AS (PARTITION BY deployment, instance, engine, model_name, process ORDER BY scraped_at)
+    WINDOW
+        along AS (PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at),
+        before AS (
+            PARTITION BY deployment, instance, engine, model_name, process ORDER BY scraped_at
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        )
 ),
 
 grown AS (
@@ -196,38 +120,47 @@ grown AS (
         instance,
         engine,
         model_name,
-        started_at,
+        scraped_before AS started_at,
         scraped_at AS ended_at,
-        1000 * epoch_us(scraped_at) - 1000 * epoch_us(started_at) AS duration_ns,
+        1000 * epoch_us(scraped_at) - 1000 * epoch_us(scraped_before) AS duration_ns,
         restarted,
+        damaged,
         running,
         running_before,
         waiting,
         kv_usage,
-        counter_delta(rounds, rounds_before, process > 0) AS rounds,
-        counter_delta(drafted, drafted_before, process > 0) AS drafted,
-        counter_delta(accepted, accepted_before, process > 0) AS accepted,
-        list_delta(accepted_at, accepted_at_before, process > 0) AS accepted_at,
-        list_delta(drafted_at, drafted_at_before, process > 0) AS drafted_at,
-        counter_delta(prompt_tokens, prompt_tokens_before, process > 0) AS prompt_tokens,
-        counter_delta(cached_tokens, cached_tokens_before, process > 0) AS cached_tokens,
-        counter_delta(output_tokens, output_tokens_before, process > 0) AS output_tokens,
-        counter_delta(preemptions, preemptions_before, process > 0) AS preemptions,
-        counter_delta(succeeded, succeeded_before, process > 0) AS succeeded,
-        counter_delta(failed, failed_before, process > 0) AS failed,
-        counter_delta(decode_sum_ns, decode_sum_ns_before, process > 0) AS decode_sum_ns,
-        hash(
-            itl.edges, ttft.edges, e2e.edges, request_tpot.edges,
-            queue.edges, prefill.edges, prompt_len.edges, output_len.edges
-        ) AS edges,
-        histogram_delta(itl, itl_before, process > 0) AS itl,
-        histogram_delta(ttft, ttft_before, process > 0) AS ttft,
-        histogram_delta(e2e, e2e_before, process > 0) AS e2e,
-        histogram_delta(request_tpot, request_tpot_before, process > 0) AS request_tpot,
-        histogram_delta(queue, queue_before, process > 0) AS queue,
-        histogram_delta(prefill, prefill_before, process > 0) AS prefill,
-        histogram_delta(prompt_len, prompt_len_before, process > 0) AS prompt_len,
-        histogram_delta(output_len, output_len_before, process > 0) AS output_len
+        counter_delta(rounds, rounds_before, counts_from_zero) AS rounds,
+        counter_delta(drafted, drafted_before, counts_from_zero) AS drafted,
+        counter_delta(accepted, accepted_before, counts_from_zero) AS accepted,
+        list_delta(accepted_at, accepted_at_before, counts_from_zero) AS accepted_at,
+        list_delta(drafted_at, drafted_at_before, counts_from_zero) AS drafted_at,
+        counter_delta(prompt_tokens, prompt_tokens_before, counts_from_zero) AS prompt_tokens,
+        counter_delta(cached_tokens, cached_tokens_before, counts_from_zero) AS cached_tokens,
+        counter_delta(output_tokens, output_tokens_before, counts_from_zero) AS output_tokens,
+        counter_delta(preemptions, preemptions_before, counts_from_zero) AS preemptions,
+        counter_delta(succeeded, succeeded_before, counts_from_zero) AS succeeded,
+        counter_delta(failed, failed_before, counts_from_zero) AS failed,
+        counter_delta(decode_sum_ns, decode_sum_ns_before, counts_from_zero) AS decode_sum_ns,
+        -- A damaged scrape holds nothing, so it may stand in the cell of the one before.
+        CASE
+            WHEN damaged
+                THEN hash(
+                    itl_before.edges, ttft_before.edges, e2e_before.edges, request_tpot_before.edges,
+                    queue_before.edges, prefill_before.edges, prompt_len_before.edges, output_len_before.edges
+                )
+            ELSE hash(
+                itl.edges, ttft.edges, e2e.edges, request_tpot.edges,
+                queue.edges, prefill.edges, prompt_len.edges, output_len.edges
+            )
+        END AS edges,
+        histogram_delta(itl, itl_before, counts_from_zero) AS itl,
+        histogram_delta(ttft, ttft_before, counts_from_zero) AS ttft,
+        histogram_delta(e2e, e2e_before, counts_from_zero) AS e2e,
+        histogram_delta(request_tpot, request_tpot_before, counts_from_zero) AS request_tpot,
+        histogram_delta(queue, queue_before, counts_from_zero) AS queue,
+        histogram_delta(prefill, prefill_before, counts_from_zero) AS prefill,
+        histogram_delta(prompt_len, prompt_len_before, counts_from_zero) AS prompt_len,
+        histogram_delta(output_len, output_len_before, counts_from_zero) AS output_len
     FROM paired
 ),
 
@@ -281,6 +214,7 @@ SELECT
     CAST(hour(ended_at) AS TINYINT) AS hour,
     CAST(hour(ended_at) * 6 + minute(ended_at) // 10 AS SMALLINT) AS block,
     CAST(restarted AS BOOLEAN) AS restarted,
+    CAST(damaged AS BOOLEAN) AS damaged,
     CAST(
         CASE
             -- The gauge at both ends says little of what lies between them after more than 10 minutes.
