@@ -58,8 +58,8 @@ def _effect(speedup: float) -> str:
 
 
 def _at(band: BandFigures) -> str:
-    standing = _standing(band)
-    return f"{standing if standing == 'undecided' else _effect(_speedup(band))} at load {band.load_band}"
+    doubt = " (undecided)" if _standing(band) == "undecided" else ""
+    return f"{_effect(_speedup(band))}{doubt} at load {band.load_band}"
 
 
 def _account(band: BandFigures, *, again: bool = False) -> str:

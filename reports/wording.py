@@ -132,7 +132,8 @@ def benefit(report: Report) -> str | None:
     if hopeless:
         sentence += f"; at load {listed(hopeless)} not even full acceptance could pay"
     pooled = next((band for band in bands if band.load_band == "all"), None)
-    if pooled is not None and costs and pays:
+    below = [band for band in rest if (band.speedup or 1) < 1]
+    if pooled is not None and pays and (costs or below):
         sentence += f"; the pooled {figure(pooled.speedup, measure='speedup')} hides this"
     return f"{sentence}."
 
