@@ -78,6 +78,12 @@ class Session:
 
     def _read_all(self, located: list[Located]) -> None:
         waiting = _Lookahead(self._prepare(located))
+        try:
+            self._read_waiting(waiting)
+        finally:
+            waiting.close()
+
+    def _read_waiting(self, waiting: _Lookahead) -> None:
         while (item := waiting.peek()) is not None:
             if isinstance(item, Located):
                 waiting.take()
@@ -133,6 +139,7 @@ class Session:
         try:
             progress = item.format.load().read(item.stream.buffered(), item.context, InputSink(self._batch, number))
         except (SpecledgerError, MemoryError):
+            item.stream.close()
             raise
         except Exception as error:
             self._fail(item, number, error)
@@ -158,6 +165,8 @@ class Session:
         try:
             progresses = kind.load().read_many(inputs(), sink)
         except (SpecledgerError, MemoryError):
+            for item in taken:
+                item.stream.close()
             raise
         except Exception:
             logger.debug("reading %d inputs at once failed", len(taken), exc_info=True)
@@ -300,3 +309,8 @@ class _Lookahead:
 
     def take(self) -> None:
         self._next = None
+
+    def close(self) -> None:
+        """Close the input that nobody came to take."""
+        if isinstance(self._next, Prepared):
+            self._next.stream.close()
