@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 DEPLOY = Path(__file__).resolve().parents[2] / "docs" / "deploy"
+PROGRAMS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+HADOLINT = shutil.which("hadolint", path=PROGRAMS)
 CALLS = ("specledger.service", "specledger.cron", "airflow_dag.py")
 
 
@@ -32,9 +35,10 @@ def test_kubernetes_takes_the_job() -> None:
     validate.validate(yaml.safe_load((DEPLOY / "cronjob.yaml").read_text()), "1.32", strict=True)
 
 
-@pytest.mark.skipif(not shutil.which("hadolint"), reason="hadolint is not installed")
+@pytest.mark.skipif(HADOLINT is None, reason="hadolint is not installed")
 def test_the_container_file_is_linted() -> None:
-    done = subprocess.run(["hadolint", str(DEPLOY / "Containerfile")], check=False, capture_output=True, text=True)
+    assert HADOLINT is not None
+    done = subprocess.run([HADOLINT, str(DEPLOY / "Containerfile")], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
 
 
