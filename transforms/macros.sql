@@ -15,12 +15,31 @@ CREATE OR REPLACE MACRO same_target(a, b) AS
     AND coalesce(a.tensor_parallel = b.tensor_parallel, true)
     AND coalesce(a.pipeline_parallel = b.pipeline_parallel, true);
 
--- Seconds or milliseconds as whole nanoseconds.
-CREATE OR REPLACE MACRO s_to_ns(seconds) AS CAST(round(seconds * 1e9) AS BIGINT);
-CREATE OR REPLACE MACRO ms_to_ns(milliseconds) AS CAST(round(milliseconds * 1e6) AS BIGINT);
+-- What can be: a value beyond it is damage, counts as not known, and is told by reconciliation. Counts of one request or
+-- record go to a thousand million, its times to 30 days, and a million requests can run on one engine.
+CREATE OR REPLACE MACRO possible_count(value) AS CASE WHEN value >= 0 AND value <= 1e9::DOUBLE THEN value END;
+CREATE OR REPLACE MACRO possible_ms(value) AS CASE WHEN value >= 0 AND value <= 2.592e9::DOUBLE THEN value END;
+CREATE OR REPLACE MACRO possible_load(value) AS CASE WHEN value >= 0 AND value <= 1e6::DOUBLE THEN value END;
+CREATE OR REPLACE MACRO possible_counts(list) AS
+    CASE WHEN list_min(list) >= 0 AND list_max(list) <= 1e9::DOUBLE THEN list END;
 
--- A share between 0 and 1 in whole millionths.
-CREATE OR REPLACE MACRO to_ppm(share) AS CAST(round(share * 1e6) AS BIGINT);
+-- Arrival to last token of a request in ms: as told, else between its moments.
+CREATE OR REPLACE MACRO lasted_ms(e2e_ms, arrived_at, finished_at) AS
+    coalesce(e2e_ms, (epoch_us(finished_at) - epoch_us(arrived_at)) / 1000);
+
+-- Whether a request decoded for longer than it lasted. Two clocks can tell the two times, one of them in whole seconds.
+CREATE OR REPLACE MACRO outlasts(decode_ms, e2e_ms) AS decode_ms > 1.05::DOUBLE * e2e_ms + 1000;
+
+-- Whether a request returned more tokens than it asked for.
+CREATE OR REPLACE MACRO over_limit(output_tokens, max_tokens, sequences) AS
+    output_tokens > CAST(max_tokens AS HUGEINT) * greatest(coalesce(sequences, 1), 1);
+
+-- Seconds or milliseconds as whole nanoseconds; null where they are too many.
+CREATE OR REPLACE MACRO s_to_ns(seconds) AS TRY_CAST(round(seconds * 1e9) AS BIGINT);
+CREATE OR REPLACE MACRO ms_to_ns(milliseconds) AS TRY_CAST(round(possible_ms(milliseconds) * 1e6) AS BIGINT);
+
+-- A share between 0 and 1 in whole millionths; null for any other.
+CREATE OR REPLACE MACRO to_ppm(share) AS CAST(CASE WHEN share >= 0 AND share <= 1 THEN round(share * 1e6) END AS BIGINT);
 
 -- Whether a running total is less than it was; sums of seconds can differ in their last digits.
 CREATE OR REPLACE MACRO fell(now, before) AS now < before * (1 - 1e-9::DOUBLE);
@@ -49,7 +68,7 @@ CREATE OR REPLACE MACRO list_delta(now, before, anew) AS
 CREATE OR REPLACE MACRO histogram_reading(histogram, scraped_at, per_unit) AS
     CASE WHEN histogram.count IS NOT NULL THEN {
         'count': histogram.count,
-        'sum': CAST(round(histogram.sum * per_unit) AS BIGINT),
+        'sum': TRY_CAST(round(histogram.sum * per_unit) AS BIGINT),
         'edges': hash(histogram.le),
         'scraped_at': scraped_at
     } END;

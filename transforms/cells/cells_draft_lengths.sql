@@ -156,7 +156,7 @@ iteration_parts AS (
         generation_tokens - generation_requests AS drafted,
         true AS alone,
         generation_requests AS steps,
-        ms_to_ns(elapsed_ms) * generation_requests AS step_decode_ns
+        TRY_CAST(CAST(ms_to_ns(elapsed_ms) AS HUGEINT) * generation_requests AS BIGINT) AS step_decode_ns
     FROM iterations
     INNER JOIN draft_settings AS settings
         ON
@@ -168,7 +168,8 @@ iteration_parts AS (
         NOT coalesce(dummy, false)
         AND coalesce(context_tokens, 0) = 0
         AND generation_requests > 0
-        AND elapsed_ms IS NOT NULL
+        AND possible_load(generation_requests) IS NOT NULL
+        AND ms_to_ns(elapsed_ms) IS NOT NULL
         AND generation_tokens % generation_requests = 0
         AND generation_tokens // generation_requests - 1
         BETWEEN 0 AND coalesce(settings.draft_limit, CASE WHEN NOT settings.speculative THEN 0 END)

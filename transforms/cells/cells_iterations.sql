@@ -25,7 +25,12 @@
 -- -----------------------------------------------------------------------------
 WITH measured AS (
     SELECT
-        *,
+        * REPLACE (
+            possible_load(generation_requests) AS generation_requests,
+            possible_count(generation_tokens) AS generation_tokens,
+            possible_load(context_requests) AS context_requests,
+            possible_count(context_tokens) AS context_tokens
+        ),
         context_tokens > 0 AS prefill,
         ms_to_ns(elapsed_ms) AS elapsed_ns
     FROM iterations

@@ -24,7 +24,7 @@
 -- process, the first one only sets the base, and what V0 calls accepted is replaced by emitted - rounds.
 WITH ordered AS (
     SELECT
-        *,
+        * REPLACE (possible_load(running) AS running, possible_count(waiting) AS waiting),
         coalesce(cumulative, false) AS totals,
         lag(running) OVER neighbours AS running_before,
         lag(logged_at) OVER neighbours AS logged_before,

@@ -47,18 +47,56 @@
 -- A date sees its own scrapes and requests and those of the last hour before it, never those of a later date.
 -- Algorithm, steps: rounds are steps where the counters of the same date and instance say so. Without counters, where the
 -- drafter always drafts (or is not known) and no request contradicts: R + 1 + C >= N_out and D = R * K.
+-- Algorithm, damage: a value that cannot be is not known. A request that returned more tokens than it asked for, or decoded
+-- for longer than it lasted, tells neither its tokens nor its decode time: it counts as a request and enters no TPOT.
 WITH spans AS (
     SELECT *, row_number() OVER (ORDER BY date, deployment, instance) AS span
     FROM (SELECT DISTINCT date, deployment, instance FROM requests)
 ),
 
+believed AS (
+    SELECT
+        * EXCLUDE (
+            source, byte_offset, ingested_at, status_code, finish_reason, top_p, tags,
+            prompt_hash, output_hash, output_prefix_hashes, distinct_4gram_share
+        ) REPLACE (
+            possible_count(prompt_tokens) AS prompt_tokens,
+            possible_count(cached_tokens) AS cached_tokens,
+            CASE
+                WHEN NOT coalesce(over_limit(output_tokens, max_tokens, sequences), false)
+                    THEN possible_count(output_tokens)
+            END AS output_tokens,
+            possible_count(steps) AS steps,
+            possible_count(rounds) AS rounds,
+            possible_count(drafted) AS drafted,
+            possible_count(accepted) AS accepted,
+            possible_count(preemptions) AS preemptions,
+            possible_counts(accepted_hist) AS accepted_hist,
+            CASE
+                WHEN possible_counts(flatten(map_values(accepted_hist_by_length))) IS NOT NULL
+                    THEN accepted_hist_by_length
+            END AS accepted_hist_by_length,
+            possible_ms(ttft_ms) AS ttft_ms,
+            possible_ms(client_ttft_ms) AS client_ttft_ms,
+            possible_ms(queue_ms) AS queue_ms,
+            possible_ms(prefill_ms) AS prefill_ms,
+            CASE
+                WHEN NOT coalesce(outlasts(decode_ms, lasted_ms(e2e_ms, arrived_at, finished_at)), false)
+                    THEN possible_ms(decode_ms)
+            END AS decode_ms,
+            possible_ms(e2e_ms) AS e2e_ms,
+            CASE
+                WHEN possible_ms(list_min(gaps_ms)) IS NOT NULL AND possible_ms(list_max(gaps_ms)) IS NOT NULL
+                    THEN gaps_ms
+            END AS gaps_ms
+        )
+    FROM requests
+),
+
 -- Moments in microseconds since the start of the date; negative on the date before.
 timed AS MATERIALIZED (
     SELECT
-        requests.* EXCLUDE (
-            source, byte_offset, status_code, finish_reason, top_p, max_tokens, tags,
-            prompt_hash, output_hash, output_prefix_hashes, distinct_4gram_share
-        ),
+        believed.* EXCLUDE (max_tokens),
         spans.span,
         row_number() OVER () AS request,
         coalesce(sequences, 1) = 1 AS single,
@@ -82,12 +120,12 @@ timed AS MATERIALIZED (
             ends
         ) AS first_token,
         CASE WHEN first_token < ends THEN first_token ELSE starts END AS decodes
-    FROM requests
+    FROM believed
     INNER JOIN spans USING (date, deployment, instance)
 ),
 
 gauges AS (
-    SELECT date, deployment, instance, engine, scraped_at, running
+    SELECT date, deployment, instance, engine, scraped_at, possible_load(running) AS running
     FROM scrapes
     SEMI JOIN requests USING (deployment, instance)
 ),
@@ -344,7 +382,7 @@ SELECT
     CAST(step_drafted AS INTEGER[]) AS drafted_by_step,
     CAST(preemptions AS BIGINT) AS preemptions,
     CAST(ms_to_ns(coalesce(ttft_ms, client_ttft_ms)) AS BIGINT) AS ttft_ns,
-    CAST(ms_to_ns(coalesce(e2e_ms, (epoch_us(finished_at) - epoch_us(arrived_at)) / 1000)) AS BIGINT) AS e2e_ns,
+    CAST(ms_to_ns(lasted_ms(e2e_ms, arrived_at, finished_at)) AS BIGINT) AS e2e_ns,
     CAST(ms_to_ns(queue_ms) AS BIGINT) AS queue_ns,
     CAST(ms_to_ns(prefill_ms) AS BIGINT) AS prefill_ns,
     CAST(gaps_ms AS FLOAT[]) AS gaps_ms,
