@@ -23,6 +23,10 @@ HUBER = 1.345
 """Residuals beyond so many robust standard deviations lose weight; 95 % efficient under normal noise."""
 ROUNDS_OF_REWEIGHTING = 50
 RANK_TOLERANCE = 1e-9
+EXACT = 1e-6
+"""Relative residuals below this are rounding: none of them is an outlier."""
+FLAT = 1e-10
+"""Curvature below this share of the greatest one tells nothing."""
 TINY = 1e-300
 """Keeps sums of nothing from being divided by."""
 CLUSTERS_FOR_SHOCKS = 8
@@ -111,8 +115,9 @@ def fit(data: Observations) -> Fit | None:
     )
     solution, weight, slope_weight = robust_line(design, data.time_ms, data.weight)
     residual = data.time_ms - design @ solution
-    covariance, quantile = _covariance(design, weight * residual, slope_weight, data.cluster)
-    blind = _blind(design if len(lengths) > 1 else design[:, :4])
+    covariance, blind, quantile = _left_out(
+        design, weight * residual, slope_weight, data.cluster, fitted=5 if len(lengths) > 1 else 4
+    )
     typical = np.array([np.average(column, weights=data.weight * (column > 0) + TINY) for column in design.T])
     time = float(np.average(data.time_ms, weights=data.weight))
 
@@ -186,17 +191,6 @@ def _words(found: dict[str, Coefficient | None], lengths: list[int], prefilled: 
     return "; ".join(reasons) or None
 
 
-def _blind(design: Vector) -> Vector:
-    """Directions in which the costs can move without any fitted time moving, one a row of five."""
-    scale = np.linalg.norm(design, axis=0)
-    scale[scale == 0] = 1.0
-    _, singular, right = np.linalg.svd(np.linalg.qr(design / scale, mode="r"))
-    directions: Vector = right[int(np.sum(singular > RANK_TOLERANCE * singular[0])) :] / scale
-    least = RANK_TOLERANCE * np.abs(directions).max(axis=1, keepdims=True)
-    told = np.where(np.abs(directions) > least, directions, 0.0)
-    return np.pad(told, ((0, 0), (0, len(NAMES) - design.shape[1])))
-
-
 def robust_line(design: Vector, time: Vector, weight: Vector) -> tuple[Vector, Vector, Vector]:
     """Coefficients of iteratively reweighted least squares, the final weights, and their slopes.
 
@@ -208,11 +202,12 @@ def robust_line(design: Vector, time: Vector, weight: Vector) -> tuple[Vector, V
     solution = _least_squares(design, time, weight)
     used = slope = weight
     floor = float(np.min(time)) / 2
+    least = EXACT * math.sqrt(float(np.max(weight)))
     for _ in range(ROUNDS_OF_REWEIGHTING):
         fitted = np.maximum(design @ solution, floor)
         relative = (time - design @ solution) / fitted * np.sqrt(weight)
         spread = MEDIAN_TO_DEVIATION * float(np.median(np.abs(relative - np.median(relative))))
-        distance = np.abs(relative) / spread if spread > 0 else np.zeros_like(relative)
+        distance = np.abs(relative) / max(spread, least)
         full = weight / np.square(fitted)
         used = full * np.where(distance <= HUBER, 1.0, HUBER / np.maximum(distance, HUBER))
         slope = full * (distance <= HUBER)
@@ -232,10 +227,14 @@ def _least_squares(design: Vector, time: Vector, weight: Vector) -> Vector:
     return found
 
 
-def _covariance(
-    design: Vector, weighted_residual: Vector, slope: Vector, cluster: NDArray[np.int64]
-) -> tuple[Vector, float]:
-    """Covariance of the coefficients by leaving out one cluster at a time, and the t quantile of its 95 % interval."""
+def _left_out(
+    design: Vector, weighted_residual: Vector, slope: Vector, cluster: NDArray[np.int64], fitted: int
+) -> tuple[Vector, Vector, float]:
+    """What leaving out one cluster at a time tells of the costs, of which the first ``fitted`` are looked for.
+
+    Gives their covariance; the directions, one a row, in which they can move without any fitted time moving, be it only
+    after one cluster has been left out, for what a single one tells has no error; and the t quantile of 95 % intervals.
+    """
     from scipy.special import stdtrit
 
     names, index = np.unique(cluster, return_inverse=True)
@@ -248,11 +247,16 @@ def _covariance(
     np.add.at(scores, index, scaled * weighted_residual[:, None])
     parts = np.zeros((len(names), design.shape[1], design.shape[1]))
     np.add.at(parts, index, scaled[:, :, None] * scaled[:, None, :] * slope[:, None, None])
-    left_out = np.linalg.pinv(parts.sum(axis=0) - parts, rcond=1e-10, hermitian=True)
-    moves = np.einsum("gij,gj->gi", left_out, scores)
-    covariance = (len(names) - 1) / len(names) * moves.T @ moves
-    freedom = max(len(names) - int(np.linalg.matrix_rank(scaled)), 1)
-    return covariance / np.outer(scale, scale), float(stdtrit(freedom, 0.975))
+    rest = parts.sum(axis=0) - parts
+    moves = np.einsum("gij,gj->gi", np.linalg.pinv(rest, rcond=FLAT, hermitian=True), scores)
+    covariance = (len(names) - 1) / len(names) * moves.T @ moves / np.outer(scale, scale)
+    curvature, axes = np.linalg.eigh(rest[:, :fitted, :fitted])
+    lost = np.swapaxes(axes, 1, 2)[curvature <= FLAT * curvature.max()]
+    _, singular, basis = np.linalg.svd(lost, full_matrices=False)
+    basis = basis[singular > BLIND]
+    blind = np.zeros((len(basis), design.shape[1]))
+    blind[:, :fitted] = np.where(np.abs(basis) > BLIND, basis, 0.0) / scale[:fitted]
+    return covariance, blind, float(stdtrit(max(len(names) - fitted + len(basis), 1), 0.975))
 
 
 def weighted_median(values: Vector, weight: Vector) -> float:

@@ -55,7 +55,7 @@ def find_cliff(verified: Vector, time_ms: Vector, weight: Vector, deviation: Vec
         # Further out than twice the tokens before the step, the line through these says little.
         beyond = slice(split, int(np.searchsorted(tokens, CLIFF_REACH * tokens[split - 1], "right")))
         weights = count[beyond]
-        if weights.sum() < CLIFF_OBSERVATIONS:
+        if weights.sum() < CLIFF_OBSERVATIONS or time[split] <= CLIFF_RATIO * time[split - CLIFF_LEVELS : split].min():
             continue
         before = np.column_stack([np.ones(split), tokens[:split]])
         line = robust_line(before, time[:split], count[:split])[0]
