@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import math
+import re
 from random import Random
 from typing import Any
 
@@ -217,6 +218,7 @@ def test_what_a_server_answers_is_read_back_exactly(seed: int) -> None:
         for place, columns in expected(facts).items()
     }
     tried("rows of Prometheus answers read back", len(sink.snapshots) + len(sink.others))
+    tried("samples of Prometheus answers read back", sum(len(re.findall(r'\[[\d.]+, "', text)) for text in texts))
     assert sorted((row["scraped_at"], row["metric"], row["value"]) for row in sink.others) == sorted(
         (AT + dt.timedelta(seconds=at - T), f"vllm:{name}", value)
         for at, facts in told.items()
