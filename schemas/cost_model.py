@@ -68,7 +68,8 @@ class NotPredicted:
 def predict(model: CostModel, requests: float, length: int, prefill_tokens: float = 0.0) -> Predicted | NotPredicted:
     """The time of one round of ``requests`` requests with ``length`` draft tokens each (0: ordinary decode).
 
-    ``prefill_tokens`` are computed in the same iteration. Multiply with a measured round time over its own prediction
+    ``prefill_tokens`` are computed in the same iteration: at one load and mix of requests they grow with the tokens that a
+    round returns, so another length has L_eff(length) / L_eff times those of the length that ran. Multiply with a measured round time over its own prediction
     where clocks differ: iterations are timed inside the engine, steps as they are returned.
     """
     verified = requests * (length + 1)

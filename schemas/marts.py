@@ -494,7 +494,7 @@ ROUND_COST = Table(
         _figure(
             "verified_max", "Most verified tokens of a round: a step in round time ends what the fit tells.", "tokens"
         ),
-        _figure("relative_error", "Typical |residual| / time of an observation (weighted median).", "ratio"),
+        _figure("relative_error", "Typical |residual| / time of a round (median over steps).", "ratio"),
         _count("observations", "Observations fitted.", "observations"),
         _count(
             "clusters", "Hours of a deployment that they come from: observations of one hour share shocks.", "hours"

@@ -85,7 +85,7 @@ class Fit:
     verified_min: float
     verified_max: float
     relative_error: float
-    """Weighted median of |residual| / time: the typical relative error."""
+    """Median of |residual| / time over steps: the typical relative error."""
     observations: int
     clusters: int
     solution: list[float]
@@ -148,7 +148,7 @@ def fit(data: Observations) -> Fit | None:
         requests_to=[float(requests.max()) for requests in ran],
         verified_min=float(data.verified.min()),
         verified_max=float(data.verified.max()),
-        relative_error=weighted_median(np.abs(residual) / data.time_ms, data.weight),
+        relative_error=weighted_median(np.abs(residual) / data.time_ms, data.weight * data.requests),
         observations=len(data),
         clusters=len(np.unique(data.cluster)),
         solution=solution.tolist(),

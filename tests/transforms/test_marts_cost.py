@@ -111,6 +111,14 @@ def test_a_model_stands_in_for_ordinary_decode_that_nobody_ran() -> None:
     assert row["speedup"] == pytest.approx(20 * share / 8)
 
 
+def test_a_round_that_returns_fewer_tokens_has_less_prefill_work_at_the_same_load() -> None:
+    row = house(*THREE_LENGTHS, iterations(24, 3, 240)).one(
+        "ledger", deployment="drafted", load_band="17-32", origin="snapshots"
+    )
+    share = (round_ms(24, 0) + 0.02 * 120 / 2.5) / (round_ms(24, 3) + 0.02 * 120)
+    assert row["t0_ms"] == pytest.approx(20 * share)
+
+
 def test_measured_ordinary_decode_comes_before_the_model() -> None:
     rows = house(*THREE_LENGTHS).put("cells_snapshots", plain(load=24, ms=11))
     row = rows.one("ledger", deployment="drafted", load_band="17-32", origin="snapshots")

@@ -105,20 +105,14 @@ zero_lengths AS (
 ),
 
 -- What the round-cost model says of a round without a draft, relative to what it says of the rounds that ran: so that
--- neither the clock of its origin nor a slow night matters. Only where its costs of requests and of verified tokens are
--- told apart, where it speaks of nearly all steps, and where it knows the time to 10 %; iterations come before intervals.
-model_shares AS (
+-- neither the clock of its origin nor a slow night matters. At the same load, requests and their prompts come as fast as
+-- tokens are returned, so a round that returns one token has 1 / L_eff of the prefill work. Only where the costs of
+-- requests and of verified tokens are told apart, where the model speaks of nearly all steps, and where it knows the time
+-- to 10 %; iterations come before intervals.
+modelled AS (
     SELECT
-        split.date,
-        split.deployment,
-        split.origin AS model_origin,
-        split.load_band,
-        coalesce(sum(split.steps) FILTER (split.ordinary_ms IS NOT NULL), 0) >= 0.8 * sum(split.steps) AS covers,
-        ratio(
-            sum(split.steps * split.ordinary_ms), sum(split.steps * split.model_ms) FILTER (split.ordinary_ms IS NOT NULL)
-        ) AS share,
-        ratio(sum(split.steps * (split.ordinary_ms_upper - split.ordinary_ms)), sum(split.steps * split.ordinary_ms))
-            AS half_width
+        split.*,
+        split.ordinary_ms IS NOT NULL AND (split.prefill_tokens = 0 OR split.prefill_ms IS NOT NULL) AS told
     FROM round_split AS split
     INNER JOIN round_cost AS cost
         ON
@@ -127,6 +121,21 @@ model_shares AS (
             AND split.origin = cost.origin
             AND cost.engine IS NULL
     WHERE cost.c1 IS NOT NULL AND cost.c2 IS NOT NULL
+),
+
+model_times AS (
+    SELECT
+        date,
+        deployment,
+        origin AS model_origin,
+        load_band,
+        coalesce(sum(steps) FILTER (told), 0) >= 0.8 * sum(steps) AS covers,
+        sum(steps * model_ms) FILTER (told) AS model_ms,
+        sum(steps * ordinary_ms) FILTER (told) AS ordinary_ms,
+        coalesce(sum(steps * prefill_ms) FILTER (told), 0) AS prefill_ms,
+        ratio(sum(steps * (ordinary_ms_upper - ordinary_ms)) FILTER (told), sum(steps * ordinary_ms) FILTER (told))
+            AS half_width
+    FROM modelled
     GROUP BY ALL
 ),
 
@@ -141,25 +150,28 @@ models AS (
         32 AS remoteness,
         'model' AS t0_origin,
         cost.deployments AS t0_deployments,
-        ratio(bands.step_decode_ns, bands.steps) * model_shares.share AS t0_ns
+        ratio(bands.step_decode_ns, bands.steps)
+        * ratio(
+            times.ordinary_ms - times.prefill_ms * (1 - ratio(bands.steps, bands.step_tokens)), times.model_ms
+        ) AS t0_ns
     FROM bands
-    INNER JOIN model_shares USING (date, deployment, load_band)
+    INNER JOIN model_times AS times USING (date, deployment, load_band)
     INNER JOIN deployment_days AS day USING (date, deployment)
     INNER JOIN round_cost AS cost
         ON
             bands.date = cost.date
             AND bands.deployment = cost.deployment
-            AND model_shares.model_origin = cost.origin
+            AND times.model_origin = cost.origin
             AND cost.engine IS NULL
     WHERE
         day.speculative
-        AND model_shares.covers
-        AND model_shares.half_width <= 0.1
+        AND times.covers
+        AND times.half_width <= 0.1
         AND bands.step_tokens >= 0.95 * bands.decode_tokens
     QUALIFY
         row_number() OVER (
             PARTITION BY bands.date, bands.deployment, bands.origin, bands.load_band, bands.context_band
-            ORDER BY model_shares.model_origin
+            ORDER BY times.model_origin
         ) = 1
 ),
 

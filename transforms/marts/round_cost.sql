@@ -35,7 +35,7 @@
 --   requests_to     Most requests at each of the lengths. [requests]
 --   verified_min    Least verified tokens of a round. [tokens]
 --   verified_max    Most verified tokens of a round: a step in round time ends what the fit tells. [tokens]
---   relative_error  Typical |residual| / time of an observation (weighted median). [ratio]
+--   relative_error  Typical |residual| / time of a round (median over steps). [ratio]
 --   observations    Observations fitted. [observations]
 --   clusters        Hours of a deployment that they come from: observations of one hour share shocks. [hours]
 --   solution        Fitted costs c0 to c4; 0 for what was not fitted. [ms]
