@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..schemas import TABLES
-from ..schemas.marts import LEDGER, ROUND_COST, ROUND_SPLIT
+from ..schemas.cost_marts import ROUND_COST, ROUND_SPLIT
+from ..schemas.marts import LEDGER
 from ..schemas.table import Table, quote
 from ..schemas.warehouse import Warehouse, scan
 from .catalog import query, transforms
