@@ -92,6 +92,7 @@ def _read_csv(body: bytes, context: InputContext, sink: Sink) -> Progress:
     lines = csv.reader(io.StringIO(content, newline=""), skipinitialspace=True)
     rows: list[Row] = []
     header: list[str] | None = None
+    figures = 0
     try:
         for cells in lines:
             if not any(cell.strip() for cell in cells):
@@ -105,6 +106,7 @@ def _read_csv(body: bytes, context: InputContext, sink: Sink) -> Progress:
                     )
                     return Progress(len(body))
                 continue
+            figures += 1
             named = dict(zip(header, (cell.strip() for cell in cells), strict=False))
             try:
                 check_deployment(named.get("deployment") or context.deployment)
@@ -119,6 +121,11 @@ def _read_csv(body: bytes, context: InputContext, sink: Sink) -> Progress:
                 rows.append(row)
     except csv.Error as error:
         sink.reject(None, f"The CSV cannot be read from line {lines.line_num} on: {error}.", "")
+        figures += 1
+    if not figures and content.strip():
+        sink.reject(
+            0, "The CSV holds no figure: it needs a header with task, metric and value, and lines.", content[:200]
+        )
     if rows:
         sink.rows("quality", frame("quality", rows))
     return Progress(len(body))

@@ -420,6 +420,10 @@ class TestQuality:
         assert "Line 2" in sink.rejects[0][1]
         assert not sink.frames
 
+    @pytest.mark.parametrize("content", [b",", b'"', b"\r\n,,\r\n", b"deployment,task,metric,value,stderr,n\n"])
+    def test_a_csv_without_a_figure_is_a_reject(self, content: bytes) -> None:
+        assert len(run("quality", content)[0].rejects) == 1
+
     def test_a_csv_without_values_is_refused(self) -> None:
         assert "no column value" in run("quality", b"deployment,task,metric\n")[0].rejects[0][1]
 
