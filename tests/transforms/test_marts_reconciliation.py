@@ -193,6 +193,43 @@ def test_a_restart_leaves_open_what_was_lost_with_the_counters() -> None:
     assert verdicts(rows)["decode_time_adds_up"] == "no_data"
 
 
+@pytest.mark.parametrize(
+    ("counts", "verdict"), [([3, 5, 2], "ok"), ([12, -2, 0], "fail"), ([3, 5, 0], "fail"), ([3, 5, 3], "fail")]
+)
+def test_buckets_that_fall_or_do_not_end_at_their_count_fail(counts: list[int], verdict: str) -> None:
+    cell = {"itl": {"le": [0.1, 0.2, float("inf")], "n": counts}, "itl_n": 10}
+    row = house(**cell).one("reconciliation", check_name="buckets_add_up")
+    assert (row["verdict"], "of itl" in (row["detail"] or "")) == (verdict, verdict == "fail")
+
+
+@pytest.mark.parametrize(
+    ("check", "damage"),
+    [
+        ("values_are_possible", {"output_tokens": 10**15}),
+        ("values_are_possible", {"decode_ms": -5.0}),
+        ("values_are_possible", {"gaps_ms": [20.0, 1e20]}),
+        ("output_within_limit", {"output_tokens": 81}),
+        ("decode_within_request", {"decode_ms": 10_000.0}),
+    ],
+)
+@pytest.mark.parametrize(("damaged", "verdict"), [(0, "ok"), (1, "ok"), (2, "fail")])
+def test_requests_that_tell_what_cannot_be_are_found_and_many_are_a_fault(
+    check: str, damage: dict[str, Any], damaged: int, verdict: str
+) -> None:
+    sound = {"output_tokens": 80, "max_tokens": 80, "decode_ms": 2_000.0, "e2e_ms": 2_500.0, "gaps_ms": [20.0, 25.0]}
+    requests = [{**sound, **(damage if number < damaged else {}), "request_id": str(number)} for number in range(100)]
+    row = House().put("requests", *requests).one("reconciliation", check_name=check)
+    assert only(row, "verdict", "found") == (verdict, damaged)
+    assert (row["detail"] is not None) == (damaged > 0)
+
+
+def test_requests_whose_steps_are_not_told_say_so() -> None:
+    rows = House().put("cells_requests", {**ANSWERED, "steps": None, "step_rounds": None, "step_accepted": None})
+    for check in ("rounds_within_steps", "truncated_not_negative"):
+        row = rows.one("reconciliation", check_name=check)
+        assert (row["verdict"], row["detail"] is not None) == ("no_data", True)
+
+
 @pytest.mark.parametrize(("damaged", "kind"), [(0, ("ok", False)), (24, ("ok", True)), (25, ("fail", True))])
 def test_a_few_damaged_scrapes_are_told_and_many_are_a_fault(damaged: int, kind: tuple[str, bool]) -> None:
     row = house(n=240, damaged=damaged).one("reconciliation", check_name="counters_never_fall")
@@ -259,6 +296,7 @@ def test_a_tool_s_own_totals_agree_with_its_requests() -> None:
     cut_off = client("c", status="aborted", output_tokens=7)
     rows = House().put("run_totals", run(rounds=20)).put("requests", client("a"), client("b"), cut_off)
     assert verdicts(rows) == {
+        "values_are_possible": "ok",
         "run_requests_agree": "ok",
         "run_output_tokens_agree": "ok",
         "run_rounds_agree": "no_data",

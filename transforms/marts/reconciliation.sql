@@ -230,7 +230,19 @@ bound_checks AS (
         END AS detail
     FROM sums
     WHERE step_rounds > 0
-    UNION ALL
+    UNION ALL BY NAME
+    SELECT
+        date,
+        deployment,
+        instance,
+        engine,
+        origin,
+        unnest(['rounds_within_steps', 'truncated_not_negative']) AS check_name,
+        'The requests do not tell their steps: the drafter can leave steps without a draft, the counters hold other '
+        'steps, or a request contradicts (1 + R + C < N_out, or D is not R times K).' AS detail
+    FROM sums
+    WHERE origin = 'requests' AND rounds > 0 AND steps IS NULL
+    UNION ALL BY NAME
     SELECT
         date,
         deployment,
@@ -251,6 +263,132 @@ bound_checks AS (
         END AS detail
     FROM sums
     WHERE steps IS NOT NULL AND step_accepted IS NOT NULL
+),
+
+-- Values of requests that cannot be: they enter no figure. A few are told, many are a fault.
+request_damage AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        output_tokens IS NOT NULL AND max_tokens IS NOT NULL AS limited,
+        over_limit(output_tokens, max_tokens, sequences) AS over_limit,
+        decode_ms IS NOT NULL AND lasted_ms(e2e_ms, arrived_at, finished_at) IS NOT NULL AS timed,
+        outlasts(decode_ms, lasted_ms(e2e_ms, arrived_at, finished_at)) AS outlasts,
+        list_bool_or(
+            list_transform(
+                [prompt_tokens, cached_tokens, output_tokens, steps, rounds, drafted, accepted, preemptions],
+                lambda told: told IS NOT NULL AND possible_count(told) IS NULL
+            )
+        )
+        OR list_bool_or(
+            list_transform(
+                [
+                    ttft_ms, client_ttft_ms, queue_ms, prefill_ms, decode_ms, e2e_ms,
+                    CAST(list_min(gaps_ms) AS DOUBLE), CAST(list_max(gaps_ms) AS DOUBLE)
+                ],
+                lambda told: told IS NOT NULL AND possible_ms(told) IS NULL
+            )
+        ) AS impossible
+    FROM requests
+),
+
+request_damages AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        unnest(
+            [
+                {
+                    'check_name': 'values_are_possible',
+                    'checked': count(*),
+                    'found': countif(impossible),
+                    'what': 'tell a count or a time that cannot be; that value was left out'
+                },
+                {
+                    'check_name': 'output_within_limit',
+                    'checked': countif(limited),
+                    'found': countif(over_limit),
+                    'what': 'returned more tokens than max_tokens allows; their tokens were left out'
+                },
+                {
+                    'check_name': 'decode_within_request',
+                    'checked': countif(timed),
+                    'found': countif(outlasts),
+                    'what': 'decoded for longer than they lasted; their decode time was left out'
+                }
+            ],
+            recursive := true
+        )
+    FROM request_damage
+    GROUP BY date, deployment, instance
+),
+
+request_damage_checks AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        'requests' AS origin,
+        check_name,
+        0 AS expected,
+        found,
+        found AS difference,
+        found <= 0.01 * checked AS holds,
+        CASE WHEN found > 0 THEN format('{:,} of {:,} requests {}.', found, checked, what) END AS detail
+    FROM request_damages
+    WHERE checked > 0
+),
+
+-- What a bucket of a server histogram grew by is never negative, and all buckets grew by the count of observations.
+bucket_readings AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        engine,
+        unnest(
+            [
+                {'histogram': 'itl', 'counts': itl.n, 'total': itl_n},
+                {'histogram': 'ttft', 'counts': ttft.n, 'total': ttft_n},
+                {'histogram': 'e2e', 'counts': e2e.n, 'total': e2e_n},
+                {'histogram': 'queue', 'counts': queue.n, 'total': queue_n},
+                {'histogram': 'prefill', 'counts': prefill.n, 'total': prefill_n}
+            ],
+            recursive := true
+        )
+    FROM cells_snapshots
+),
+
+buckets_judged AS (
+    SELECT *, list_min(counts) < 0 OR list_sum(counts) <> total AS wrong
+    FROM bucket_readings
+    WHERE len(counts) > 0 AND total > 0
+),
+
+bucket_checks AS (
+    SELECT
+        date,
+        deployment,
+        instance,
+        engine,
+        'snapshots' AS origin,
+        'buckets_add_up' AS check_name,
+        sum(total) AS expected,
+        sum(list_sum(list_filter(counts, lambda grown: grown > 0))) AS found,
+        found - expected AS difference,
+        NOT bool_or(wrong) AS holds,
+        CASE
+            WHEN bool_or(wrong)
+                THEN format(
+                    'Buckets of {} fall from one edge to the next or do not end at their count: '
+                    'quantiles of them mean nothing.',
+                    string_agg(DISTINCT histogram, ', ' ORDER BY histogram) FILTER (wrong)
+                )
+        END AS detail
+    FROM buckets_judged
+    GROUP BY date, deployment, instance, engine
 ),
 
 -- What scrapes say of their own span: where it ends, whether requests were running there, whether a server restarted.
@@ -867,6 +1005,10 @@ checks AS (
     SELECT * FROM position_checks
     UNION ALL BY NAME
     SELECT * FROM bound_checks
+    UNION ALL BY NAME
+    SELECT * FROM request_damage_checks
+    UNION ALL BY NAME
+    SELECT * FROM bucket_checks
     UNION ALL BY NAME
     SELECT * FROM reading_checks
     UNION ALL BY NAME
