@@ -117,7 +117,11 @@ ROUND_COST = Table(
         ),
         figure("relative_error", "Typical |residual| / time of a round (median over steps).", "ratio"),
         count("observations", "Observations fitted.", "observations"),
-        count("clusters", "Hours of a deployment that they come from: observations of one hour share shocks.", "hours"),
+        count(
+            "clusters",
+            "Hours of a deployment they come from; below eight, what an hour shares is not in the intervals.",
+            "hours",
+        ),
         Column("solution", "DOUBLE[]", "Fitted costs c0 to c4; 0 for what was not fitted.", "ms"),
         Column("covariance", "DOUBLE[]", "Their covariance, row by row.", "ms²"),
         Column(

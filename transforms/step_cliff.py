@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..schemas.cost_model import MEDIAN_TO_DEVIATION
-from .round_cost import Vector, robust_line, weighted_median
+from .round_cost import EXACT, Vector, robust_line, weighted_median
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,27 @@ def find_cliff(verified: Vector, time_ms: Vector, weight: Vector, deviation: Vec
     behind it, and standard deviation of one iteration. The step must exceed CLIFF_RATIO with its whole 95 % interval.
     Medians are taken throughout, for a stalled iteration is no step.
     """
+    # All observations together tell what one iteration may be off by: a single iteration shows no spread of its own, and
+    # where a mean shows far more, a stalled iteration is in it.
+    single = max(weighted_median(deviation / time_ms, weight), EXACT)
+    usual = single * time_ms
+    trusted = weight * np.square(usual / np.maximum(deviation, usual))
     tokens, index = np.unique(np.rint(verified), return_inverse=True)
     held = [index == level for level in range(len(tokens))]
-    time = np.array([weighted_median(time_ms[level], weight[level]) for level in held])
-    count = np.array([weight[level].sum() for level in held])
-    spread = np.array([math.sqrt(np.average(np.square(deviation[level]), weights=weight[level])) for level in held])
-    # A level of one iteration shows no spread of its own: all levels together tell what one iteration may be off by.
-    single = weighted_median(deviation / time_ms, weight)
+    time = np.array([weighted_median(time_ms[level], trusted[level]) for level in held])
+    seen = np.array([weight[level].sum() for level in held])
+    count = np.array([trusted[level].sum() for level in held])
+    spread = np.array([math.sqrt(np.average(np.square(deviation[level]), weights=trusted[level])) for level in held])
     best: Cliff | None = None
     least = math.inf
     for split in range(CLIFF_LEVELS, len(tokens)):
         # Further out than twice the tokens before the step, the line through these says little.
         beyond = slice(split, int(np.searchsorted(tokens, CLIFF_REACH * tokens[split - 1], "right")))
         weights = count[beyond]
-        if weights.sum() < CLIFF_OBSERVATIONS or time[split] <= CLIFF_RATIO * time[split - CLIFF_LEVELS : split].min():
+        if (
+            seen[beyond].sum() < CLIFF_OBSERVATIONS
+            or time[split] <= CLIFF_RATIO * time[split - CLIFF_LEVELS : split].min()
+        ):
             continue
         before = np.column_stack([np.ones(split), tokens[:split]])
         line = robust_line(before, time[:split], count[:split])[0]

@@ -37,7 +37,8 @@
 --   verified_max    Most verified tokens of a round: a step in round time ends what the fit tells. [tokens]
 --   relative_error  Typical |residual| / time of a round (median over steps). [ratio]
 --   observations    Observations fitted. [observations]
---   clusters        Hours of a deployment that they come from: observations of one hour share shocks. [hours]
+--   clusters        Hours of a deployment they come from; below eight, what an hour shares is not in the intervals.
+--                   [hours]
 --   solution        Fitted costs c0 to c4; 0 for what was not fitted. [ms]
 --   covariance      Their covariance, row by row. [ms²]
 --   blind           Directions of the costs left open by the data, five numbers each, any scale. [ms]
