@@ -135,6 +135,11 @@ def traffic(comparison: Comparison, habits: tuple[Habits, Habits]) -> list[Chang
 def notes(results: Sequence[GateResult], comparison: Comparison, *, required: bool) -> list[str]:
     """Where the figures come from, and what their intervals leave out."""
     said = [comparison.choice.note]
+    before, after = (set(side.nights) for side in comparison.sides)
+    if before == after:
+        said.append("Baseline and candidate are the same nights: every figure is compared with itself.")
+    elif before & after:
+        said.append(f"Nights on both sides, which cannot differ: {len(before & after)}.")
     judged = [result for result in results if result.night_variance is not None]
     nights = len(comparison.sides[0].dates)
     if any(result.night_variance == "estimated" for result in judged):

@@ -93,8 +93,14 @@ class Selector:
         # The closing bracket stands on a line of its own, so that a comment in the predicate cannot swallow it.
         query = f"SELECT date, deployment FROM selection WHERE (\n{where}\n)"
         try:
-            if len(duckdb.extract_statements(query)) != 1:
+            # Only one whole expression reads without brackets as it does inside them.
+            if any(len(duckdb.extract_statements(read)) != 1 for read in (query, f"SELECT\n{where}\n")):
                 raise UsageError(f"The expression {_short(where)} must be one SQL predicate.")
+            if drawn := self._volatile(where):
+                raise UsageError(
+                    f"The expression {_short(where)} asks {', '.join(drawn)}, which answers otherwise each time: "
+                    "name the nights themselves."
+                )
             rows = self._connection.execute(query).fetchall()
         except duckdb.Error as error:
             raise UsageError(
@@ -102,6 +108,11 @@ class Selector:
                 f"({_first_line(error)}); columns are {', '.join(self.columns())}."
             ) from error
         return Selection(where, tuple(sorted({Night(date, deployment) for date, deployment in rows})))
+
+    def _volatile(self, where: str) -> list[str]:
+        """The functions of the predicate that answer otherwise each time they are asked."""
+        rows = self._connection.execute(_VOLATILE, [f"SELECT (\n{where}\n)"]).fetchall()
+        return [f"{name}()" for (name,) in rows]
 
     def starts(self, deployment: str) -> list[dt.datetime]:
         """When processes of a deployment started (naive UTC), as far as their logs tell, rising."""
@@ -121,6 +132,12 @@ class Selector:
 
 
 _COLUMNS = "SELECT column_name FROM (DESCRIBE selection)"
+_VOLATILE = """
+SELECT DISTINCT function_name FROM duckdb_functions()
+WHERE stability = 'VOLATILE'
+AND list_contains(json_serialize_sql($1)->>'$..function_name', function_name)
+ORDER BY ALL
+"""
 
 
 def _locked(nights: list[Night], records: list[Mapping[str, Any]]) -> duckdb.DuckDBPyConnection:

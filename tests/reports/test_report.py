@@ -279,3 +279,11 @@ def test_speculation_that_does_not_pay_is_said_to_be_so(warehouse: Warehouse) ->
     (advice,) = [item for item in found.advice if item.stratum is None]
     assert advice.cause == "round_time"
     assert "does not pay" in advice.action
+
+
+def test_sides_that_are_the_same_nights_or_share_some_say_so(warehouse: Warehouse) -> None:
+    put_requests(warehouse, WORLD, [FIRST, LAST], 1, per_hour=PER_HOUR)
+    both, same = "date >= DATE '2000-01-01'", "true"
+    assert any("the same nights" in note for note in report(warehouse, both, same).notes)
+    assert "Nights on both sides, which cannot differ: 1." in report(warehouse, BASELINE, same).notes
+    assert not any("same nights" in note or "both sides" in note for note in report(warehouse).notes)
