@@ -42,7 +42,7 @@ def find_cliff(verified: Vector, time_ms: Vector, weight: Vector, deviation: Vec
     behind it, and standard deviation of one iteration. The step must exceed CLIFF_RATIO with its whole 95 % interval.
     Medians are taken throughout, for a stalled iteration is no step.
     """
-    # All observations together tell what one iteration may be off by: a single iteration shows no spread of its own, and
+    # All observations together tell what one iteration may be off by: a single one shows no spread of its own, and
     # where a mean shows far more, a stalled iteration is in it.
     single = max(weighted_median(deviation / time_ms, weight), EXACT)
     usual = single * time_ms
