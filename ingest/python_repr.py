@@ -84,7 +84,7 @@ def _word(text: str, at: int, depth: int) -> tuple[Any, int]:
     if number:
         digits = number[0]
         value: int | float = int(digits) if re.fullmatch(r"[+-]?\d{1,400}", digits) else float(digits)
-        return (value if math.isfinite(value) else digits), number.end()
+        return (value if isinstance(value, int) or math.isfinite(value) else digits), number.end()
     name = _NAME.match(text, at)
     if name and text[name.end() : name.end() + 1] == "(":
         arguments: dict[str, Any] = {}

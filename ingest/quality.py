@@ -122,7 +122,7 @@ def _read_csv(body: bytes, context: InputContext, sink: Sink) -> Progress:
     except csv.Error as error:
         sink.reject(None, f"The CSV cannot be read from line {lines.line_num} on: {error}.", "")
         figures += 1
-    if not figures and content.strip():
+    if not figures and body.strip():
         sink.reject(
             0, "The CSV holds no figure: it needs a header with task, metric and value, and lines.", content[:200]
         )

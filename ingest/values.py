@@ -24,7 +24,7 @@ def number(value: object) -> float | None:
         return None
     try:
         found = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return found if math.isfinite(found) else None
 
@@ -35,7 +35,7 @@ def count(value: object, most: int = EXACT) -> int | None:
     A record with a number that cannot be is refused on its way into the warehouse (see ``plausible``), not shown
     without it.
     """
-    found = number(value)
+    found = value if isinstance(value, int) and not isinstance(value, bool) else number(value)
     if found is None or found != int(found):
         return None
     return max(-1, min(int(found), most))
@@ -94,16 +94,18 @@ def instant_ns(nanoseconds: object) -> dt.datetime | None:
 
 
 def local_time(moment: dt.datetime, timezone: str | None) -> dt.datetime:
-    """A wall-clock time as naive UTC; UsageError for an unknown zone."""
-    if moment.tzinfo is not None:
-        return moment.astimezone(dt.UTC).replace(tzinfo=None)
-    if timezone is None:
+    """A wall-clock time as naive UTC; UsageError for an unknown zone, ValueError for a time UTC has not."""
+    if moment.tzinfo is None and timezone is None:
         return moment
+    if moment.tzinfo is None:
+        try:
+            moment = moment.replace(tzinfo=ZoneInfo(str(timezone)))
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise UsageError(f"The time zone {timezone!r} is not known: give a name such as Europe/Berlin.") from error
     try:
-        zone = ZoneInfo(timezone)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise UsageError(f"The time zone {timezone!r} is not known: give a name such as Europe/Berlin.") from error
-    return moment.replace(tzinfo=zone).astimezone(dt.UTC).replace(tzinfo=None)
+        return moment.astimezone(dt.UTC).replace(tzinfo=None)
+    except OverflowError as error:
+        raise ValueError(str(error)) from error
 
 
 def pairs(items: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:

@@ -82,6 +82,21 @@ class TestBench:
         assert not sink.frames
         assert progress.offset == len(content)
 
+    @pytest.mark.parametrize("field", ["completed", "failed", "total_input_tokens", "duration", "mean_tpot_ms"])
+    def test_a_number_of_hundreds_of_digits_stops_nothing(self, field: str) -> None:
+        broken = bench_result([2]) | {field: int("9" * 400)}
+        content = f"{json.dumps(broken)}\n{json.dumps(bench_result([3]))}\n".encode()
+        sink, progress = run("bench", content)
+        assert sink.table("requests")[-1]["output_tokens"] == 3
+        assert progress.offset == len(content)
+
+    @pytest.mark.parametrize(
+        ("date", "zone"), [("00010101-000000", "Asia/Tokyo"), ("99991231-235959", "America/Los_Angeles")]
+    )
+    def test_a_date_that_utc_has_not_is_a_reject(self, date: str, zone: str) -> None:
+        sink, _ = run("bench", json.dumps(bench_result([2], date=date)).encode(), timezone=zone)
+        assert (len(sink.rejects), sink.frames) == (1, {})
+
     def test_arrays_of_different_length_are_refused(self) -> None:
         sink, _ = run("bench", json.dumps(bench_result([1, 2], ttfts=[0.1])).encode())
         assert "differ in length" in sink.rejects[0][1]

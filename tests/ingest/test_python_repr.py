@@ -68,3 +68,8 @@ def test_arguments_that_end_early_give_what_was_read() -> None:
 def test_deep_nesting_is_refused() -> None:
     with pytest.raises(NotRead):
         read_value("[" * (MAX_DEPTH + 1))
+
+
+def test_a_number_of_hundreds_of_digits_is_a_number() -> None:
+    found, _ = read_arguments("seed=" + "9" * 400 + ")", 0)
+    assert found == {"seed": int("9" * 400)}
