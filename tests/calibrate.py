@@ -247,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables of rates; 1 if one is out of bounds."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--pools", type=int, default=25, help="pools of 40 pairs without a change and 8 of each change")
-    parser.add_argument("--doubled", type=int, default=6, help="pools with the shocks doubled")
+    parser.add_argument("--doubled", type=int, default=5, help="pools with the shocks doubled")
     parser.add_argument("--raw", type=int, default=20, help="pairs from raw rows")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, default=1)
