@@ -33,6 +33,7 @@ leading ``/`` where only replicas behind one address are told apart), and whethe
 
 EXACT = 2.0**53
 """Counters are floats at the source: above this they have lost whole units."""
+STARTED = "process_started_at"
 LATEST = 4_102_444_800.0
 """The year 2100 in unix seconds: a later time is none."""
 
@@ -101,7 +102,7 @@ class _Builder:
             "scraped_at": pa.array(self.scrapes.times).cast(pa.timestamp("us")),
             "engine": pa.array(np.full(self.count, row.engine, np.int32)),
             "model_name": pa.array([row.model], pa.string()).take(pa.array(np.zeros(self.count, np.int64))),
-            "process_started_at": self._started(row),
+            STARTED: self._started(row),
         }
         for name, column in row.columns.items():
             columns[name] = self._column(name, column)
@@ -111,13 +112,19 @@ class _Builder:
 
     def _started(self, row: RowPlan) -> pa.Array:
         values = self.scrapes.values
+        possible = (values > 0) & (values < LATEST)
+        impossible = ~possible & ~np.isnan(values)
+        times = np.where(possible, values, np.nan)
         started = np.full(self.count, np.nan)
         if row.births_at:
-            births = values[:, row.births_at]
-            started = np.fmin.reduce(np.where((births > 0) & (births < LATEST), births, np.nan), axis=1)
+            started = np.fmin.reduce(times[:, row.births_at], axis=1)
+            wrong = impossible[:, row.births_at]
+            self._reject(STARTED, np.flatnonzero(wrong.any(axis=1)), (row.births_at[wrong.any(axis=0).argmax()],))
         if row.start_at is not None:
-            start = values[:, row.start_at]
-            started = np.where((start > 0) & (start < LATEST), start, started)
+            start = times[:, row.start_at]
+            started = np.where(np.isnan(start), started, start)
+            if row is self.layout.rows[0]:  # a scrape says it once, for all engines
+                self._reject(STARTED, np.flatnonzero(impossible[:, row.start_at]), (row.start_at,))
         unknown = np.isnan(started)
         microseconds = np.rint(np.where(unknown, 0, started) * 1e6).astype(np.int64)
         return pa.array(microseconds, mask=unknown).cast(pa.timestamp("us"))
@@ -186,11 +193,14 @@ class _Builder:
         return good
 
     def _reject(self, name: str, lines: Integers, at: tuple[int, ...]) -> None:
-        wanted = "a count" if _KINDS[name] in {"counter", "histogram"} else f"a number of {_UNITS[name]}"
-        if self.layout.series[at[0]].name.endswith("_sum"):
+        if name == STARTED:
+            wanted = "a time that can be"
+        elif self.layout.series[at[0]].name.endswith("_sum"):
             wanted = "a sum that can be"
-        if _UNITS[name] == "ratio":
+        elif _UNITS[name] == "ratio":
             wanted = "a share between 0 and 1"
+        else:
+            wanted = "a count" if _KINDS[name] in {"counter", "histogram"} else f"a number of {_UNITS[name]}"
         for line in lines:
             values = ", ".join(f"{value:g}" for value in self.scrapes.values[line, at])
             self.sink.reject(

@@ -86,7 +86,9 @@ SNAPSHOTS = Table(
         ),
         Column("model_name", "VARCHAR", "Served model name."),
         Column(
-            "process_started_at", "TIMESTAMP", "Start of the process or birth of its counters; a change is a restart."
+            "process_started_at",
+            "TIMESTAMP",
+            "Start of the process or birth of its counters, UTC; a change of more than a second can be a restart.",
         ),
         Column("running", "DOUBLE", "Requests running.", "requests", source="num_requests_running"),
         Column("waiting", "DOUBLE", "Requests waiting.", "requests", source="num_requests_waiting"),

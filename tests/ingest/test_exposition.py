@@ -304,6 +304,21 @@ def test_without_start_and_births_the_start_is_not_known() -> None:
     assert only(f"vllm:generation_tokens_total{LABELS} 5\n")["process_started_at"] is None
 
 
+def test_a_start_that_cannot_be_is_told_once_a_scrape() -> None:
+    tokens = "".join(f'vllm:generation_tokens_total{{engine="{engine}",model_name="m"}} 5\n' for engine in range(2))
+    sink = read("process_start_time_seconds 9e+12\n" + tokens)
+    assert [row["process_started_at"] for row in sink.snapshots] == [None, None]
+    assert [reject.text for reject in sink.rejects] == ["process_start_time_seconds 9e+12"]
+    assert "process_started_at is not a time that can be" in sink.rejects[0].reason
+
+
+def test_births_that_cannot_be_leave_the_start_to_the_others() -> None:
+    births = [("generation_tokens", "-5"), ("prompt_tokens", "-6"), ("num_preemptions", "1789372800")]
+    sink = read("".join(f"vllm:{name}_total{LABELS} 5\nvllm:{name}_created{LABELS} {at}\n" for name, at in births))
+    assert [row["process_started_at"] for row in sink.snapshots] == [AT]
+    assert [reject.text for reject in sink.rejects] == ["vllm:generation_tokens_created -5"]
+
+
 def test_behind_a_wrapper_the_start_is_not_that_of_the_engine() -> None:
     row = only('process_start_time_seconds 1789372800\nray_vllm_generation_tokens_total{engine="0"} 5\n')
     assert row["process_started_at"] is None

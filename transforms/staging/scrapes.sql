@@ -9,7 +9,8 @@
 --   scraped_at            Time of the scrape (UTC).
 --   engine                Engine number inside the instance; 0 where the metric has no such label.
 --   model_name            Served model name.
---   process_started_at    Start of the process or birth of its counters; a change is a restart.
+--   process_started_at    Start of the process or birth of its counters, UTC; a change of more than a second can be a
+--                         restart.
 --   running               Requests running. [requests]
 --   waiting               Requests waiting. [requests]
 --   kv_usage              Share of KV cache in use, 0 to 1. [ratio]
