@@ -21,6 +21,8 @@ from .interval import MIN_UNITS, Estimate, Sided, relative_interval
 from .origins import OriginChoice
 from .selection import Selection
 from .strata import IDLE, NO_LOAD, UNKNOWN, Strata, band_order, stratify
+from .sums import Index, Sums, Vector, divide
+from .variance import Shared
 
 SECONDS_TO_MS = 1e3
 """Server histograms keep their edges in seconds."""
@@ -29,6 +31,8 @@ LADDER: tuple[tuple[str, Grain], ...] = (("hour", "hour"), ("block", "block"), (
 OBSERVATION = {"requests": "request", "snapshots": "interval", "log_stats": "interval"}
 ABSENT = frozenset({"no_data", "no_baseline", "no_candidate"})
 """Problems of a product's part that go before all others."""
+LACKING = 0.01
+"""Share of a numerator whose scatter may be unknown without a word."""
 GO_ON = frozenset({"few_units"})
 """Problems that a smaller unit may cure."""
 
@@ -181,9 +185,21 @@ class Comparison:
             relative,
             _quantum(measure, frames, masks),
             _slack(measure, frames, masks) if origin == "log_stats" else 0.0,
-            strata.together() if unit == "request" and measure.timed else None,
+            self._shared(measure, frames, codes, masks) if unit == "request" and measure.timed else None,
         )
         return ratio.compare(sums[0], sums[1], len(strata.keys), unit, rule)
+
+    def _shared(
+        self, measure: Measure, frames: Sequence[Frame], codes: Sequence[Index], masks: Sequence[np.ndarray]
+    ) -> Shared:
+        """What requests that run together have in common of a measure."""
+        together = self.strata("requests").together()
+        scatter = [
+            _scatter(frame.sums(measure.scatter_of, code, mask), frame.sums(measure.name, code, mask), len(together))
+            for frame, code, mask in zip(frames, codes, masks, strict=True)
+            if measure.scatter_of and frame.has(measure.scatter_of)
+        ]
+        return Shared(together, (scatter[0], scatter[1]) if len(scatter) == len(frames) else None)
 
     def _quantile(self, measure: Measure, origin: str, unit: str, grain: Grain, band: str | None) -> Estimate:
         strata, share = len(self.strata(origin).keys), measure.share or 0.5
@@ -283,6 +299,20 @@ def _quantum(measure: Measure, frames: Sequence[Frame], masks: Sequence[np.ndarr
         below = float(frame.columns[under][mask].sum())
         sizes.append(float(frame.columns[over][mask].sum()) / below if below > 0 else 1.0)
     return sizes[0], sizes[1]
+
+
+def _scatter(of: Sums, whole: Sums, strata: int) -> Vector:
+    """Σ squared residuals of a measure about its own ratio in each stratum; infinite where it does not tell all.
+
+    It does not where some of the observations lack it, and where they are too few to have a ratio.
+    """
+    if of.second is None:
+        return np.full(strata, np.inf)
+    num, den, n = (of.by_stratum(column, strata) for column in (of.num, of.den, of.n))
+    nn, nd, dd = (of.by_stratum(column, strata) for column in of.second)
+    ratio_of = divide(num, den)
+    told = (n >= MIN_UNITS) & (num >= (1 - LACKING) * whole.by_stratum(whole.num, strata))
+    return np.where(told, np.maximum(0.0, nn - 2 * ratio_of * nd + ratio_of**2 * dd), np.inf)
 
 
 def _slack(measure: Measure, frames: Sequence[Frame], masks: Sequence[np.ndarray]) -> float:

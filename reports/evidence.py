@@ -119,6 +119,7 @@ class _Reader:
         self._names = {"deployment": deployment, "dates": list(dates)}
         origin = connection.execute(ORIGIN, self._names).fetchone()
         self._of_origin = {**self._names, "origin": origin[0] if origin else "snapshots"}
+        self._single = self._of_origin["origin"] == "requests"
 
     def evidence(self, in_force: InForce) -> Evidence:
         rows = self._connection.execute(ROWS, self._of_origin).fetchnumpy()
@@ -161,7 +162,7 @@ class _Reader:
     def _samples(self, columns: Mapping[str, Vector], band: LoadBand, *, own: bool) -> list[Sample]:
         inside = _inside(columns, band, own=own)
         return [
-            _sample(columns, inside & (columns["draft_length"] == length), int(length))
+            _sample(columns, inside & (columns["draft_length"] == length), int(length), single=self._single)
             for length in np.unique(columns["draft_length"][inside])
         ]
 
@@ -219,13 +220,21 @@ def _inside(columns: Mapping[str, Vector], band: LoadBand | None, *, own: bool) 
     return mask if band.high is None else mask & (columns["load"] <= band.high)
 
 
-def _sample(columns: Mapping[str, Vector], inside: Any, length: int) -> Sample:
-    steps, tokens, decode = (columns[name][inside] for name in ("steps", "tokens", "decode_ms"))
-    mean = float(decode.sum() / steps.sum())
-    moments = [float(columns[name][inside].sum()) for name in ("decode_decode", "steps_decode", "steps_steps")]
-    squares = max(moments[0] - 2 * mean * moments[1] + mean**2 * moments[2], 0.0)
+def _sample(columns: Mapping[str, Vector], inside: Any, length: int, *, single: bool) -> Sample:
+    """What one length did; ``single`` where an observation is one request, which shares its rounds with others."""
+    steps, tokens, decode, load, n = (columns[name][inside] for name in ("steps", "tokens", "decode_ms", "load", "n"))
+    loads, code = np.unique(load, return_inverse=True)
+    at_load = [
+        np.bincount(code, columns[name][inside], len(loads))
+        for name in ("decode_decode", "steps_decode", "steps_steps", "decode_ms", "steps")
+    ]
+    mean = at_load[3] / at_load[4]
+    squares = float(np.maximum(at_load[0] - 2 * mean * at_load[1] + mean**2 * at_load[2], 0.0).sum())
     night, block = (columns[name][inside].astype(np.int64) for name in ("night", "block"))
-    return Sample(length, night, block, steps, tokens, decode, squares, float(columns["n"][inside].sum()))
+    observations = float(n.sum())
+    together = float(steps @ load / steps.sum()) if single else 1.0
+    freedom = max(observations - len(loads), 0.0)
+    return Sample(length, night, block, steps, tokens, decode, squares, observations, freedom, together)
 
 
 def _ran(sample: Sample, step: tuple[float, float], t0_ms: float | None = None) -> Ran:

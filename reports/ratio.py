@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from .interval import MIN_UNITS, NO_EVENT_BOUND, Estimate, Sided, critical, relative_interval, satterthwaite
 from .nights import between_nights
-from .sums import OBSERVATIONS, Mask, Sums, Vector
-from .variance import Pair, degrees_of_freedom, variances
+from .sums import OBSERVATIONS, Mask, Sums
+from .variance import Pair, Shared, variances
 
 MIN_COMMON_SHARE = 0.5
 """Below this share of the baseline's weight in common strata there is no comparison."""
@@ -28,8 +28,8 @@ class RatioRule:
     """Size of one event in the numerator of each side, for numerators that count events."""
     slack: float = 0.0
     """Added to the half-width on the ln scale, for figures that are known only within bounds."""
-    shared: Vector | None = None
-    """How many observations of each stratum say as much as one; None where each stands for itself."""
+    shared: Shared | None = None
+    """What observations have in common; None where each stands for itself."""
 
 
 def compare(baseline: Sums, candidate: Sums, strata: int, unit: str, rule: RatioRule) -> Estimate:
@@ -105,11 +105,8 @@ def _with_effects(estimate: Estimate, pair: Pair, rule: RatioRule) -> Estimate:
 def _with_interval(estimate: Estimate, pair: Pair, unit: str, rule: RatioRule) -> Estimate:
     """The estimate with variances, degrees of freedom and interval."""
     scale = 1.0 if rule.relative else rule.scale**2
-    parts = [variance * scale for variance in variances(pair, unit, rule.quantum)]
-    terms = [
-        (part, degrees_of_freedom(s, unit, pair.shared))
-        for part, s in zip(parts, (pair.baseline, pair.candidate), strict=True)
-    ]
+    terms = [(variance * scale, df) for variance, df in variances(pair, unit, rule.quantum)]
+    parts = [variance for variance, _ in terms]
     between = between_nights(pair.baseline, pair.ratio_baseline, by_observation=unit in OBSERVATIONS)
     error, df = math.sqrt(sum(variance for variance, _ in terms)), satterthwaite(terms)
     night = None

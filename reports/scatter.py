@@ -1,7 +1,8 @@
 """How far the time per token of one length at one load may be off, and how much it moves from hour to hour.
 
 The unit is the night where there are 5, else the hour where there are 8, else the 10-minute block where there are 8,
-else the single observation; its residuals are those of decode time about tokens · TPOT.
+else the single observation; its residuals are those of decode time about tokens · TPOT. Observations that run together
+share the times of their rounds, which then count as those of one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Sample:
     """What one length did at one load band, one element an hour's 10-minute block; times in ms.
 
     ``night`` and ``block`` (of the night) are numbers. ``squares`` is Σ over observations of the squared residual of
-    decode time about steps · mean step time, ``observations`` their number.
+    decode time about steps · mean step time at their load, ``observations`` their number, ``freedom`` that number less
+    the loads that there are.
     """
 
     length: int
@@ -39,6 +41,9 @@ class Sample:
     decode_ms: Vector
     squares: float
     observations: float
+    freedom: float
+    together: float = 1.0
+    """How many observations share their rounds."""
 
     def units(self) -> list[tuple[str, Index, int]]:
         """Units from the largest to the smallest: name, number of each element's unit, and how many must be there."""
@@ -56,13 +61,14 @@ def step_variance(samples: Sequence[Sample]) -> tuple[float, float]:
 
     A sample of two observations says next to nothing of its own scatter, all samples together say enough.
     """
-    freedom = squares = 0.0
+    freedom = effective = squares = 0.0
     for sample in samples:
         time, steps = float(sample.decode_ms.sum()), float(sample.steps.sum())
-        if sample.observations > 1 and time > 0:
-            freedom += sample.observations - 1
+        if sample.freedom > 0 and time > 0:
+            freedom += sample.freedom
+            effective += sample.freedom / sample.together
             squares += sample.observations * sample.squares / time**2 * steps
-    return (squares / freedom, freedom) if freedom else (UNKNOWN_ERROR**2 * 100, math.inf)
+    return (squares / freedom, max(effective, 1.0)) if freedom else (UNKNOWN_ERROR**2 * 100, math.inf)
 
 
 def margin(sample: Sample, step: tuple[float, float]) -> tuple[float, str]:
@@ -79,7 +85,7 @@ def margin(sample: Sample, step: tuple[float, float]) -> tuple[float, str]:
     accepted = max(tokens / steps - 1, 0.0)
     of_length = max(accepted * (sample.length - accepted), 0.0) / steps / (tokens / steps) ** 2
     variance, freedom = step
-    return critical(freedom) * math.sqrt(variance / steps + of_length), OBSERVATION
+    return critical(freedom) * math.sqrt(variance * sample.together / steps + of_length), OBSERVATION
 
 
 def _error(sample: Sample, unit: Index) -> tuple[float, int]:
@@ -118,7 +124,7 @@ def hourly(samples: Sequence[Sample]) -> Hourly | None:
     tokens, time = (np.concatenate([getattr(sample, name) for sample in samples]) for name in ("tokens", "decode_ms"))
     expected = np.concatenate([s.tokens * float(s.decode_ms.sum() / s.tokens.sum()) for s in samples])
     night, block = (np.concatenate([getattr(sample, name) for sample in samples]) for name in ("night", "block"))
-    whole = Sample(0, night, block, steps, tokens, time, 0.0, 0.0)
+    whole = Sample(0, night, block, steps, tokens, time, 0.0, 0.0, 0.0)
     step = step_variance(samples)[0]
     for name, unit, least in whole.units()[1:]:
         names, code = np.unique(unit, return_inverse=True)

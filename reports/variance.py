@@ -6,7 +6,7 @@ Residuals are divided by √(1 − leverage). A stratum of the candidate that ha
 own ratio; there the ratio to be expected from the baseline's and the overall change stands in.
 
 Requests that run together share their rounds, and so what a round took: the times of n at once say as much as those of
-one. Variances of times over single requests are that many times as large.
+one. Over single requests, what their times add to a variance counts n times; what their own tokens add counts once.
 """
 
 from __future__ import annotations
@@ -15,11 +15,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .interval import MIN_UNITS, event_floor
+from .interval import MIN_UNITS, event_floor, satterthwaite
 from .sums import OBSERVATIONS, Sums, Vector, add_up, divide
 
 MAX_LEVERAGE = 0.5
 """A unit that holds more of its stratum than this leaves no residual to judge by."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What observations that run together have in common, by stratum."""
+
+    together: Vector
+    """How many observations say as much as one."""
+    scatter: tuple[Vector, Vector] | None = None
+    """Of each side: what part of the numerator's scatter is shared, as Σ squared residuals over single observations;
+    None where all of it is.
+    """
 
 
 @dataclass(frozen=True)
@@ -38,13 +50,11 @@ class Pair:
     """B."""
     standardized: float
     """T."""
-    shared: Vector
-    """How many observations of each stratum say as much as one."""
+    shared: Shared | None
 
     @classmethod
-    def of(cls, baseline: Sums, candidate: Sums, strata: int, *, relative: bool, shared: Vector | None = None) -> Pair:
-        """The pair of two sides whose rows all lie in common strata; by default no observations are shared."""
-        shared = np.ones(strata) if shared is None else shared
+    def of(cls, baseline: Sums, candidate: Sums, strata: int, *, relative: bool, shared: Shared | None = None) -> Pair:
+        """The pair of two sides whose rows all lie in common strata; by default observations share nothing."""
         den_b, den_c = (side.by_stratum(side.den, strata) for side in (baseline, candidate))
         ratio_b = divide(baseline.by_stratum(baseline.num, strata), den_b)
         ratio_c = divide(candidate.by_stratum(candidate.num, strata), den_c)
@@ -71,26 +81,54 @@ class Pair:
         return divide(self.weight, self.den_candidate)
 
 
-def variances(pair: Pair, unit: str, quantum: tuple[float, float] | None) -> tuple[float, float]:
-    """The variance of each side's part of ln(T / B), or of T − B; ``quantum`` is the size of a counted event."""
+def variances(pair: Pair, unit: str, quantum: tuple[float, float] | None) -> list[tuple[float, float]]:
+    """Each side's part of the variance of ln(T / B), or of T − B, with its degrees of freedom.
+
+    ``quantum`` is the size of a counted event.
+    """
+    sides = (pair.baseline, pair.candidate)
     if unit in OBSERVATIONS:
-        raw = (_baseline_by_observation(pair), _candidate_by_observation(pair))
+        parts = [_by_observation(pair, index) for index in (0, 1)]
     else:
         raw = (_baseline_by_unit(pair), _candidate_by_unit(pair))
+        parts = [(part, degrees_of_freedom(side, unit)) for part, side in zip(raw, sides, strict=True)]
     scales = (pair.pooled, pair.standardized) if pair.relative else (1.0, 1.0)
-    floors = [0.0, 0.0]
-    for side, sums in enumerate((pair.baseline, pair.candidate)):
-        if quantum is not None and scales[side] > 0:
-            floors[side] = (event_floor(quantum[side]) / (float(sums.den.sum()) * scales[side])) ** 2
-    return max(raw[0], floors[0]), max(raw[1], floors[1])
+    found = []
+    for index, (side, (variance, df)) in enumerate(zip(sides, parts, strict=True)):
+        floor = 0.0
+        if quantum is not None and scales[index] > 0:
+            floor = (event_floor(quantum[index]) / (float(side.den.sum()) * scales[index])) ** 2
+        found.append((max(variance, floor), df))
+    return found
 
 
-def degrees_of_freedom(side: Sums, unit: str, shared: Vector | None = None) -> float:
+def degrees_of_freedom(side: Sums, unit: str, together: Vector | None = None) -> float:
     """One less than the effective number of units (Kish): quiet hours count for less, and shared observations."""
     if unit in OBSERVATIONS:
-        return max(1.0, float((side.n if shared is None else side.n / shared[side.stratum]).sum()) - 1)
+        return max(1.0, float((side.n if together is None else side.n / together[side.stratum]).sum()) - 1)
     den = side.by_unit(side.den)
     return max(1.0, float(den.sum() ** 2 / (den**2).sum()) - 1)
+
+
+def _by_observation(pair: Pair, index: int) -> tuple[float, float]:
+    """The variance of one side over its single observations, and its degrees of freedom."""
+    side = (pair.baseline, pair.candidate)[index]
+    whole, shared = (_baseline_by_observation, _candidate_by_observation)[index](pair)
+    together = pair.shared.together if pair.shared else np.ones(len(whole))
+    terms = [
+        (float((whole - shared).sum()), degrees_of_freedom(side, "request")),
+        (float((shared * together).sum()), degrees_of_freedom(side, "request", together)),
+    ]
+    return sum(variance for variance, _ in terms), satterthwaite(terms)
+
+
+def _shared_scatter(pair: Pair, index: int, whole: Vector) -> Vector:
+    """The part of the squared residuals of each stratum that is shared."""
+    if pair.shared is None:
+        return np.zeros(len(whole))
+    if pair.shared.scatter is None:
+        return whole
+    return np.minimum(pair.shared.scatter[index], whole)
 
 
 def _baseline_by_unit(pair: Pair) -> float:
@@ -123,28 +161,32 @@ def _candidate_by_unit(pair: Pair) -> float:
     return float((influence**2).sum()) / (pair.standardized**2 if pair.relative else 1.0)
 
 
-def _baseline_by_observation(pair: Pair) -> float:
-    side = pair.baseline
+def _baseline_by_observation(pair: Pair) -> tuple[Vector, Vector]:
+    """The variance by stratum, and the part of it that observations share."""
+    side, strata = pair.baseline, len(pair.weight)
     if side.second is None:
-        return 0.0
-    nn, nd, dd = side.second
+        return np.zeros(strata), np.zeros(strata)
+    nn, nd, dd = (side.by_stratum(column, strata) for column in side.second)
     if pair.relative:
-        a, b = pair.expected[side.stratum], 1 / pair.pooled
+        a, b = pair.expected, 1 / pair.pooled
     else:
-        a, b = pair.ratio_candidate[side.stratum] - pair.standardized + pair.pooled, 1.0
-    squares = float(((a**2 * dd - 2 * a * b * nd + b**2 * nn) * pair.shared[side.stratum]).sum())
+        a, b = pair.ratio_candidate - pair.standardized + pair.pooled, 1.0
+    whole = np.maximum(0.0, a**2 * dd - 2 * a * b * nd + b**2 * nn) / b**2
     n = float(side.n.sum())
-    return max(0.0, squares) / float(side.den.sum()) ** 2 * n / max(1.0, n - 1)
+    factor = (b / float(side.den.sum())) ** 2 * n / max(1.0, n - 1)
+    return factor * whole, factor * _shared_scatter(pair, 0, whole)
 
 
-def _candidate_by_observation(pair: Pair) -> float:
+def _candidate_by_observation(pair: Pair) -> tuple[Vector, Vector]:
+    """The variance by stratum, and the part of it that observations share."""
     side, strata = pair.candidate, len(pair.weight)
     if side.second is None or (pair.relative and pair.standardized <= 0):
-        return 0.0
+        return np.zeros(strata), np.zeros(strata)
     nn, nd, dd = (side.by_stratum(column, strata) for column in side.second)
     n = side.by_stratum(side.n, strata)
     thin = n < MIN_UNITS
     ratio = np.where(thin, pair.predicted, pair.ratio_candidate)
     correction = np.where(thin, 1.0, n / np.maximum(1.0, n - 1))
-    squares = np.maximum(0.0, nn - 2 * ratio * nd + ratio**2 * dd) * correction * pair.shared
-    return float((pair.factor**2 * squares).sum()) / (pair.standardized**2 if pair.relative else 1.0)
+    whole = np.maximum(0.0, nn - 2 * ratio * nd + ratio**2 * dd)
+    factor = pair.factor**2 * correction / (pair.standardized**2 if pair.relative else 1.0)
+    return factor * whole, factor * _shared_scatter(pair, 1, whole)

@@ -56,6 +56,8 @@ class Measure:
     traps: tuple[str, ...] = ()
     timed: bool = False
     """Whether it rests on the times of rounds, which requests that run together share."""
+    scatter_of: str = ""
+    """The measure whose scatter over single requests is what they share of this one; all of it where there is none."""
 
 
 def _moments(nn: str, nd: str, dd: str) -> tuple[Moments, Moments, Moments]:
@@ -171,6 +173,7 @@ TPOT = Measure(
         "Can fall while single gaps get longer: see burstiness and itl_ms_p99.",
     ),
     timed=True,
+    scatter_of="round_time_ms",
 )
 ITL_OVER = Measure(
     "itl_over",

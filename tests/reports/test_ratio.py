@@ -11,7 +11,8 @@ import pytest
 from specledger.reports.interval import Estimate, critical, satterthwaite
 from specledger.reports.nights import MIN_NIGHTS, Between
 from specledger.reports.ratio import RatioRule, compare
-from specledger.reports.sums import Sums
+from specledger.reports.sums import Sums, Vector
+from specledger.reports.variance import Shared
 from tests.reports import drawn
 
 RELATIVE = RatioRule()
@@ -142,12 +143,35 @@ def test_requests_that_share_their_rounds_are_not_taken_for_independent() -> Non
         unit, ones = np.arange(len(time)), np.ones(len(time))
         return Sums(unit, unit * 0, unit * 0, time, ones * rounds, ones, (time**2, time * rounds, ones * rounds**2))
 
-    rule = replace(RELATIVE, shared=np.array([float(together)]))
+    rule = replace(RELATIVE, shared=Shared(np.array([float(together)])))
     found = [compare(side(40), side(40), 1, "request", rule) for _ in range(300)]
     covered = sum(low <= 0 <= high for low, high in map(ends, found))
     assert 274 <= covered <= 296  # 95 % of 300 is 285; three standard errors are 11
     alone = compare(side(40), side(40), 1, "request", RELATIVE)
     assert (alone.error or 0) < 0.5 * (found[0].error or 0)
+
+
+def test_what_requests_do_not_share_counts_once() -> None:
+    """Eight requests at a time through rounds that take the same time for all, with an acceptance of each one's own."""
+    rng = np.random.default_rng(9)
+    together, rounds, groups = 8, 30, 40
+
+    def side() -> tuple[Sums, Vector]:
+        time = rng.normal(20.0, 1.0, (groups, rounds)).sum(axis=1).repeat(together)
+        tokens = rng.normal(60.0, 6.0, len(time))
+        unit, ones = np.arange(len(time)), np.ones(len(time))
+        sums = Sums(unit, unit * 0, unit * 0, time, tokens, ones, (time**2, time * tokens, tokens**2))
+        return sums, np.array([((time - time.mean()) ** 2).sum()])
+
+    found, cautious = [], []
+    for _ in range(300):
+        (before, scatter), (after, scatter_after) = side(), side()
+        shared = Shared(np.array([float(together)]), (scatter, scatter_after))
+        found.append(compare(before, after, 1, "request", replace(RELATIVE, shared=shared)))
+        cautious.append(compare(before, after, 1, "request", replace(RELATIVE, shared=replace(shared, scatter=None))))
+    covered = sum(low <= 0 <= high for low, high in map(ends, found))
+    assert 274 <= covered <= 296
+    assert np.mean([one.error or 0 for one in found]) < 0.5 * np.mean([one.error or 0 for one in cautious])
 
 
 def resampled(rng: np.random.Generator, before: Sums, after: Sums) -> float:

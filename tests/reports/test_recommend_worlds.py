@@ -133,5 +133,7 @@ def test_a_real_schedule_is_priced_as_what_it_would_have_cost(captured: Captured
         for text in ("[[1, 64, 3]]", "[[1, 4, 3], [5, 8, 0], [9, 16, 3], [17, 64, 0]]", "[[1, 16, 0], [17, 64, 3]]")
     ]
     assert saved[0]["saved"] == pytest.approx(0.0, abs=1e-12)
-    assert saved[1]["interval"][0] > 0 > saved[2]["interval"][1]
+    assert saved[1]["saved"] > 0 > saved[2]["interval"][1]
+    # Requests at load 32 share their rounds: six minutes do not prove a gain of 2 %.
+    assert saved[1]["interval"][0] < 0
     assert saved[0]["unit"] == "GPU-hours a night"
