@@ -37,6 +37,8 @@ class Line:
 
     text: bytes
     offset: int
+    torn: int = 0
+    """Bytes of it that stood at the end of the file before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +66,28 @@ class _Partial:
     offset: int
 
 
-class LineSource:
-    """The blocks of a stream that starts at ``offset``; ``state`` is what an earlier source left."""
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """Lines that begin in one file of a rotated set and go on in the next: the last one, and pieces of others."""
 
-    def __init__(self, stream: BinaryIO, offset: int, state: Mapping[str, Any]) -> None:
+    rest: bytes
+    partials: Mapping[bytes, bytes]
+
+
+class LineSource:
+    """The blocks of a stream that starts at ``offset``; ``state`` is what an earlier source left, ``torn`` what the
+    file before did.
+    """
+
+    def __init__(self, stream: BinaryIO, offset: int, state: Mapping[str, Any], torn: Torn | None = None) -> None:
         self._stream = stream
         self._at = offset
         self._done = int(state.get("done", offset))
         self._passing = bool(state.get("passing", False))
         self._partials: dict[bytes, _Partial] = {}
+        self._torn = torn.rest if torn else b""
+        for stream_, text in torn.partials.items() if torn else ():
+            self._partials[stream_] = _Partial(bytearray(text), offset)
         self.rest = b""
         """The last line, which has no end; known once ``blocks`` is through."""
 
@@ -91,6 +106,11 @@ class LineSource:
         """Up to where lines have been read, if that is beyond ``offset``, and whether a too long line goes on there."""
         state: dict[str, Any] = {"done": self._at} if self.offset < self._at else {}
         return state | {"passing": True} if self._passing else state
+
+    @property
+    def torn(self) -> Torn:
+        """What has begun and not ended; known once ``blocks`` is through."""
+        return Torn(self.rest, {stream: bytes(partial.text) for stream, partial in self._partials.items()})
 
     def unfinished(self) -> list[Line]:
         """Lines whose last piece has not come."""
@@ -125,7 +145,14 @@ class LineSource:
         joined: list[Line] = []
         pieces: list[int] = []
         openings = _openings(data, size)
-        position = 0 if self._partials else next(openings, size)
+        start = 0
+        if self._torn:
+            start = data.find(b"\n", 0, size) + 1
+            line, torn, self._torn = self._torn + data[: start - 1], len(self._torn), b""
+            if not self._take(line, self._at, joined):
+                joined.append(Line(line, self._at, torn))
+            pieces.append(0)
+        position = start if self._partials else next((opening for opening in openings if opening >= start), size)
         while position < size:
             end = data.find(b"\n", position, size)
             line = bytes(data[position:end])

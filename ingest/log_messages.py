@@ -98,6 +98,7 @@ RECORD = re.compile(
 )
 """By what a record is recognised that has no end."""
 _RECORD_OPENING = re.compile(
+    r"(?:[\w :.,/<>\[-]{0,90}\] )?"  # what is left of a header whose beginning is cut off
     r"(?:Engine \d+: |\d+ Engines Aggregated: )?"
     r"(?:SpecDecoding metrics: |Speculative metrics: |Avg prompt throughput: |Iteration\(\d+\): )"
 )

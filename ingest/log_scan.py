@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from .log_lines import Block
+from .log_lines import Block, Line
 from .log_messages import MARKERS, RECORD, REQUEST, Message, message_of, message_without_header, request_parameters
 from .log_program import Form, Integers, Program, program_of, values_of
 from .log_records import NUMERIC, TEXT_MESSAGE, Cut, Record, read_numeric, records_of
@@ -130,7 +130,7 @@ class Scanner:
         for row in [*remaining.tolist(), *others.tolist()]:
             singles.read(lines.text(row), lines.offset(row))
         for joined in block.joined:
-            singles.read(joined.text, joined.offset)
+            singles.read_joined(joined)
         singles.into(harvest)
         return harvest
 
@@ -252,6 +252,12 @@ class Singles:
             self._rows.setdefault(Form.of(taken), []).append((values, offset, place, message))
             read.append(taken)
         return found, read if whole else []
+
+    def read_joined(self, line: Line) -> None:
+        """Gathers the records of a line put together; where a whole record follows a torn one, nothing goes on."""
+        begun, rest = line.text[: line.torn], line.text[line.torn :]
+        whole = line.torn and records_of(clean(rest)) and self.cut(clean(begun), line.offset, "A line without its end")
+        self.read(rest if whole else line.text, line.offset)
 
     def cut(self, found: Clean, offset: int, reason: str) -> bool:
         """Rejects a line that has no end if there is a record in it; whether there was one."""

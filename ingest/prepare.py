@@ -76,7 +76,9 @@ class Prepared:
             content_hash=content_key(content, self.instant),
             seen=max(self.stream.position, size),
             settling=self.settling,
-            torn=self.context.settled and size == self.stream.position and self.stream.last not in (b"", b"\n"),
+            torn=(self.context.settled or self.context.followed)
+            and size == self.stream.position
+            and self.stream.last not in (b"", b"\n"),
         )
 
 

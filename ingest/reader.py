@@ -40,6 +40,10 @@ class InputContext:
     """Whether ``instance`` was given by the user: it then stands above what the input calls its server."""
     settled: bool = True
     """True when the input has stopped growing: an unterminated last line is then a reject, else it waits."""
+    followed: bool = False
+    """Whether the next file of a rotated set goes on where this one ends, which settles whether it grows."""
+    torn: Any = None
+    """What the reader of the file before handed over as ``Progress.torn``; it precedes this one's first byte."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Progress:
     waiting: bool = False
     """Whether ``resume`` holds records from before ``offset`` that wait for what may follow them: an input that is
     found unchanged is then read once more from there, settled."""
+    torn: Any = None
+    """Of a file that is followed: what goes on in the next one. Never stored, as it may be anybody's text."""
 
 
 class Sink(Protocol):

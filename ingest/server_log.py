@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from .log_events import MINUTE, Events
-from .log_lines import LONGEST_LINE, Block, LineSource
+from .log_lines import LONGEST_LINE, Block, LineSource, Torn
 from .log_messages import STARTUP, Message
 from .log_program import Integers
 from .log_records import engine_of
@@ -57,7 +57,8 @@ class _Reader:
         here = state.get("at") == context.offset
         self._context = context
         self._sink = sink
-        self._lines = LineSource(stream, context.offset, state.get("lines", {}) if here else {})
+        self._settled = context.settled and not context.followed
+        self._lines = LineSource(stream, context.offset, state.get("lines", {}) if here else {}, context.torn)
         self._clock = Clock(context.year, context.timezone, context.modified_at, sink.note, state.get("clock", {}))
         self._pairing = StatsPairing(sink.note, _before_this_file(state.get("pairing", {}), here))
         self._starts = Starts(state.get("starts", {}))
@@ -76,13 +77,13 @@ class _Reader:
                 )
             self._take(harvest, block.offset + block.size, more=True)
         self._take(Harvest(), self._lines.end, more=False)
-        offset = self._lines.offset
-        if self._context.settled:
+        if self._settled:
             self._finish_start()
-            offset = self._reject_rest()
-        else:
-            self._write_start(self._starts.so_far())
-        return Progress(offset, self._state(offset))
+            return self._stopped(self._reject_rest())
+        self._write_start(self._starts.so_far())
+        if self._context.followed:
+            return self._stopped(self._lines.end + len(self._lines.rest), self._lines.torn)
+        return self._stopped(self._lines.offset)
 
     def _harvests(self) -> Iterator[tuple[Block, Harvest]]:
         """What is in each block, in order; while one is taken in, the next one is read.
@@ -102,8 +103,8 @@ class _Reader:
                 yield found
                 found = following.result()
 
-    def _state(self, offset: int) -> dict[str, Any]:
-        return {
+    def _stopped(self, offset: int, torn: Torn | None = None) -> Progress:
+        state = {
             "version": STATE_VERSION,
             "at": offset,
             "lines": self._lines.state,
@@ -112,6 +113,7 @@ class _Reader:
             "starts": self._starts.state,
             "events": self._events.state,
         }
+        return Progress(offset, state, torn=torn)
 
     def _reject_rest(self) -> int:
         """Rejects records in lines that never got an end; gives the end of the input."""
@@ -136,13 +138,13 @@ class _Reader:
             end,
             self._clock.last or 0,
             more=more,
-            settled=self._context.settled,
+            settled=self._settled,
             speculative=self._starts.speculative,
         )
         stats = self._pairing.pair([group for group in groups if group.form.kind in KINDS], limits, upto)
         if stats is not None:
             self._sink.rows("log_stats", *stats)
-        events = self._events.frame(last=not more, settled=self._context.settled)
+        events = self._events.frame(last=not more, settled=self._settled)
         if events is not None:
             self._sink.rows("events", *events)
 

@@ -48,7 +48,7 @@ class Session:
         self._formats_in: dict[str, set[str]] = {}
         self._refused: list[Refused] = []
         self._waiting: list[Waiting] = []
-        self._carried: dict[tuple[str, str], tuple[str, Mapping[str, Any]]] = {}
+        self._carried: dict[tuple[str, str], tuple[str, Mapping[str, Any], Any]] = {}
         self._spooled: list[Path] = []
 
     def run(self, located: list[Located], labels: dict[str, str]) -> IngestReport:
@@ -92,7 +92,7 @@ class Session:
                 self._read_many(item.format, waiting)
             else:
                 waiting.take()
-                self._read_one(item)
+                self._read_one(item, followed=item.format.carries and self._follows(item, waiting.peek()))
             if self._full():
                 self._commit()
 
@@ -133,8 +133,8 @@ class Session:
 
     # --- reading -------------------------------------------------------------------------------------------------
 
-    def _read_one(self, item: Prepared) -> None:
-        item = self._with_carried(item)
+    def _read_one(self, item: Prepared, *, followed: bool = False) -> None:
+        item = self._with_carried(item, followed)
         number = self._batch.open(item.context, item.format.name, item.before)
         try:
             progress = item.format.load().read(item.stream.buffered(), item.context, InputSink(self._batch, number))
@@ -187,7 +187,7 @@ class Session:
         known = replace(item.known(progress.offset), resume=progress.resume, waiting=progress.waiting)
         self._known.add(known)
         self._batch.finish(number, known)
-        self._carry(item.located, item.format, progress.resume)
+        self._carry(item.located, item.format, progress.resume, None if item.stream.damage else progress.torn)
         item.stream.close()
 
     def _fail(self, item: Prepared, number: int, error: Exception) -> None:
@@ -222,16 +222,30 @@ class Session:
 
     # --- what goes on from one file of a rotated set to the next -----------------------------------------------------
 
-    def _carry(self, found: Located, kind: Format, resume: Mapping[str, Any]) -> None:
+    def _carry(self, found: Located, kind: Format, resume: Mapping[str, Any], torn: Any = None) -> None:
         if kind.carries:
-            self._carried[found.rotation] = (kind.name, resume)
+            self._carried[found.rotation] = (kind.name, resume, torn)
 
-    def _with_carried(self, item: Prepared) -> Prepared:
+    def _with_carried(self, item: Prepared, followed: bool) -> Prepared:
         """A file read from its start with what the reader remembered at the end of the file before."""
-        name, resume = self._carried.get(item.located.rotation, ("", {}))
-        if name != item.format.name or item.context.offset:
-            return item
-        return replace(item, context=replace(item.context, resume=resume))
+        context = replace(item.context, followed=followed)
+        name, resume, torn = self._carried.get(item.located.rotation, ("", {}, None))
+        if name == item.format.name and not context.offset:
+            context = replace(context, resume=resume, torn=torn)
+        return replace(item, context=context)
+
+    @staticmethod
+    def _follows(item: Prepared, following: Prepared | Located | None) -> bool:
+        """Whether the next input is the next file of the same set, new, not a copy, and at least a line long."""
+        return (
+            isinstance(following, Prepared)
+            and following.format is item.format
+            and following.located.rotation == item.located.rotation
+            and not following.context.offset
+            and b"\n" in following.head
+            and not following.head.startswith(item.head[: len(following.head)])
+            and not item.head.startswith(following.head)
+        )
 
     # --- refusing ------------------------------------------------------------------------------------------------
 

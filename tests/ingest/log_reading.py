@@ -70,19 +70,21 @@ def read_in_parts(content: str | bytes, ends: Iterable[int], **facts: Any) -> Lo
     return sink
 
 
-def read_rotated(*contents: str, **facts: Any) -> LogSink:
+def read_rotated(*contents: str | bytes, **facts: Any) -> LogSink:
     """What is read of the files of a rotated log, in order; each is read with what the one before it left."""
     sink = LogSink()
     progress = Progress(0)
-    for content in contents:
-        progress = _read(sink, content.encode(), Progress(0, progress.resume), settled=False, **facts)
+    for number, content in enumerate(contents, 1):
+        before = Progress(0, progress.resume, torn=progress.torn)
+        settled = number == len(contents)
+        progress = _read(sink, _bytes(content), before, followed=not settled, settled=settled, **facts)
     return sink
 
 
 def _read(sink: LogSink, data: bytes, before: Progress, **facts: Any) -> Progress:
     kept = json.loads(json.dumps(dict(before.resume)))
     known = {"source": "x.log", "deployment": "d", "instance": "i", "modified_at": MODIFIED_AT, **facts}
-    context = InputContext(**known, offset=before.offset, resume=kept)
+    context = InputContext(**known, offset=before.offset, resume=kept, torn=before.torn)
     return server_log.read(io.BytesIO(data[before.offset :]), context, sink)
 
 

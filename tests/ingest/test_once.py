@@ -286,6 +286,23 @@ def test_a_log_that_was_copied_and_truncated_goes_on(tmp_path: Path, warehouse: 
     assert take(warehouse, tmp_path) == {"log_stats": 4}
 
 
+@pytest.mark.parametrize("pack", [None, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize("cut", [0, 10, 60])
+def test_a_line_cut_by_the_rotation_is_one_record(
+    cut: int, pack: Callable[[bytes], bytes] | None, tmp_path: Path, warehouse: Path
+) -> None:
+    text, folder = log(0, 9).encode(), tmp_path / "logs"
+    folder.mkdir()
+    at = len(log(0, 7)) + cut
+    (folder / f"server.log.1{'.gz' if pack else ''}").write_bytes(pack(text[:at]) if pack else text[:at])
+    (folder / "server.log").write_bytes(text[at:])
+    assert take(warehouse, folder) == {"log_stats": 9}
+    assert take(warehouse, folder) == {}
+    (tmp_path / "whole.log").write_bytes(text)
+    assert take(warehouse, tmp_path / "whole.log") == {}
+    assert rows(warehouse, "SELECT source FROM ingested_files WHERE records <> rows + rejects OR rejects > 0") == []
+
+
 @pytest.mark.parametrize("part", [jsonl, log], ids=["responses", "log"])
 def test_a_rotated_set_put_together_in_one_file_says_nothing_new(
     part: Callable[[int, int], str], tmp_path: Path, warehouse: Path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -333,6 +334,11 @@ class TestLines:
         sink = read(SPEC.partition("] ")[2], **YEAR)
         assert (sink.stats, len(sink.rejects)) == ([], 1)
 
+    @pytest.mark.parametrize("torn", [1, 6, 12, 22, 24, 32])
+    def test_a_record_whose_header_is_cut_off_is_rejected(self, torn: int) -> None:
+        sink = read(SPEC[torn:], **YEAR)
+        assert (sink.stats, len(sink.rejects)) == ([], 1)
+
     def test_a_number_that_no_server_prints_is_rejected(self) -> None:
         sink = read(STATS.replace("Running: 4", "Running: " + "9" * 40), **YEAR)
         assert (sink.stats, len(sink.rejects)) == ([], 1)
@@ -380,6 +386,40 @@ class TestRotation:
     def test_a_pair_may_be_parted_by_two_files(self) -> None:
         sink = read_rotated(stats() + spec() + stats(second=10), spec(200, second=10) + "chatter\n", **YEAR)
         assert sorted(owners(sink)) == [(0, 200), (0, 580)]
+
+    def test_a_cut_may_lie_anywhere(self) -> None:
+        log = "chatter\n" + stats() + spec() + ITERATION.format(dummy="") + stats(second=10) + spec(200, second=10)
+        whole = read(log, **YEAR)
+        iterations = [{**row, "byte_offset": 0} for row in whole.table("iterations")]
+        for cut in range(1, len(log) - 1, 29):
+            sink = read_rotated(log[:cut], log[cut:], **YEAR)
+            assert sink.rejects == []
+            assert sorted(map(said, sink.stats), key=itemgetter("logged_at")) == [said(row) for row in whole.stats]
+            assert [{**row, "byte_offset": 0} for row in sink.table("iterations")] == iterations
+
+    def test_a_cut_may_lie_anywhere_in_what_a_container_engine_wrote(self) -> None:
+        line = stats().rstrip("\n")
+        log = (
+            f"2026-09-14T08:01:00.412345678Z stdout P {line[:100]}\n"
+            "2026-09-14T08:01:00.412345679Z stderr F a line of the other stream\n"
+            f"2026-09-14T08:01:00.412345681Z stdout F {line[100:]}\n"
+        )
+        for cut in range(1, len(log) - 1, 7):
+            row = only(read_rotated(log[:cut], log[cut:]))
+            assert (row["logged_at"], row["running"], row["kv_usage"]) == (AT, 4.0, 0.125)
+
+    @pytest.mark.parametrize("following", [ITERATION.format(dummy=""), "INFO:     Started server process [1]\n"])
+    @pytest.mark.parametrize("record", [stats(), spec()], ids=["stats", "spec"])
+    def test_what_a_killed_server_left_is_not_completed_by_what_the_next_one_says(
+        self, record: str, following: str
+    ) -> None:
+        told = only(read(record, **YEAR))
+        for cut in range(1, len(record) - 1, 7):
+            sink = read_rotated(record[:cut], following, **YEAR)
+            assert len(sink.stats) + len(sink.rejects) <= 1
+            assert len(sink.table("iterations")) == following.count("Iteration")
+            for row in sink.stats:
+                assert said(row).items() <= said(told).items()
 
     def test_the_year_goes_on_in_the_next_file(self) -> None:
         sink = read_rotated(stats().replace("09-14", "12-31"), stats().replace("09-14", "01-01"), **YEAR)
