@@ -44,7 +44,7 @@ CREATE OR REPLACE MACRO to_ppm(share) AS CAST(CASE WHEN share >= 0 AND share <= 
 -- Whether a running total is less than it was; sums of seconds can differ in their last digits.
 CREATE OR REPLACE MACRO fell(now, before) AS now < before * (1 - 1e-9::DOUBLE);
 
--- What a running total grew by since `before`, the most that the same process counted until then: null where it fell.
+-- What a running total grew by since `before`, the last that the same process counted: null where it fell.
 -- A process that was born since the scrape before (`anew`) counts from zero; of any other the growth before its first
 -- scrape is not known.
 CREATE OR REPLACE MACRO counter_delta(now, before, anew) AS

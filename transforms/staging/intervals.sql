@@ -84,32 +84,31 @@ paired AS (
     SELECT
         *,
         lag(running) OVER along AS running_before,
-        max(rounds) OVER before AS rounds_before,
-        max(drafted) OVER before AS drafted_before,
-        max(accepted) OVER before AS accepted_before,
-        max(accepted_at) OVER before AS accepted_at_before,
-        max(drafted_at) OVER before AS drafted_at_before,
-        max(prompt_tokens) OVER before AS prompt_tokens_before,
-        max(cached_tokens) OVER before AS cached_tokens_before,
-        max(output_tokens) OVER before AS output_tokens_before,
-        max(preemptions) OVER before AS preemptions_before,
-        max(succeeded) OVER before AS succeeded_before,
-        max(failed) OVER before AS failed_before,
-        max(decode_sum_ns) OVER before AS decode_sum_ns_before,
-        max(itl) OVER before AS itl_before,
-        max(ttft) OVER before AS ttft_before,
-        max(e2e) OVER before AS e2e_before,
-        max(request_tpot) OVER before AS request_tpot_before,
-        max(queue) OVER before AS queue_before,
-        max(prefill) OVER before AS prefill_before,
-        max(prompt_len) OVER before AS prompt_len_before,
-        max(output_len) OVER before AS output_len_before
+        lag(rounds IGNORE NULLS) OVER along_process AS rounds_before,
+        lag(drafted IGNORE NULLS) OVER along_process AS drafted_before,
+        lag(accepted IGNORE NULLS) OVER along_process AS accepted_before,
+        lag(accepted_at IGNORE NULLS) OVER along_process AS accepted_at_before,
+        lag(drafted_at IGNORE NULLS) OVER along_process AS drafted_at_before,
+        lag(prompt_tokens IGNORE NULLS) OVER along_process AS prompt_tokens_before,
+        lag(cached_tokens IGNORE NULLS) OVER along_process AS cached_tokens_before,
+        lag(output_tokens IGNORE NULLS) OVER along_process AS output_tokens_before,
+        lag(preemptions IGNORE NULLS) OVER along_process AS preemptions_before,
+        lag(succeeded IGNORE NULLS) OVER along_process AS succeeded_before,
+        lag(failed IGNORE NULLS) OVER along_process AS failed_before,
+        lag(decode_sum_ns IGNORE NULLS) OVER along_process AS decode_sum_ns_before,
+        lag(itl IGNORE NULLS) OVER along_process AS itl_before,
+        lag(ttft IGNORE NULLS) OVER along_process AS ttft_before,
+        lag(e2e IGNORE NULLS) OVER along_process AS e2e_before,
+        lag(request_tpot IGNORE NULLS) OVER along_process AS request_tpot_before,
+        lag(queue IGNORE NULLS) OVER along_process AS queue_before,
+        lag(prefill IGNORE NULLS) OVER along_process AS prefill_before,
+        lag(prompt_len IGNORE NULLS) OVER along_process AS prompt_len_before,
+        lag(output_len IGNORE NULLS) OVER along_process AS output_len_before
     FROM totals
     WINDOW
         along AS (PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at),
-        before AS (
+        along_process AS (
             PARTITION BY deployment, instance, engine, model_name, process ORDER BY scraped_at
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         )
 ),
 
