@@ -6,6 +6,7 @@ import datetime as dt
 import logging
 import shutil
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -77,7 +78,7 @@ class Session:
     # --- the loop ------------------------------------------------------------------------------------------------
 
     def _read_all(self, located: list[Located]) -> None:
-        waiting = _Lookahead(self._prepare(located))
+        waiting = _Lookahead(located, self._prepare)
         try:
             self._read_waiting(waiting)
         finally:
@@ -92,30 +93,30 @@ class Session:
                 self._read_many(item.format, waiting)
             else:
                 waiting.take()
-                self._read_one(item, followed=item.format.carries and self._follows(item, waiting.peek()))
+                self._read_one(item, followed=item.format.carries and self._follows(item, waiting))
+                waiting.put_back()
             if self._full():
                 self._commit()
 
-    def _prepare(self, located: list[Located]) -> Iterator[Prepared | Located]:
-        for found in located:
-            self._progress(found.source)
-            if found.problem:
-                self._refused.append(refused(found, found.problem))
-                continue
-            if found.url:
-                yield found
-                continue
-            outcome = prepare(found, found.path or self._spool(), self._options, self._known)
-            if isinstance(outcome, Refused | Waiting):
-                self._set_aside(outcome)
-                continue
-            name = outcome.format.name
-            self._formats_in.setdefault(found.rotation[0], set()).add(name)
-            if isinstance(outcome, AlreadyKnown):
-                self._report.of(name).known += 1
-                self._carry(found, outcome.format, outcome.known.resume)
-            else:
-                yield outcome
+    def _prepare(self, found: Located) -> Prepared | Located | None:
+        """What there is to read of an input, if anything."""
+        self._progress(found.source)
+        if found.problem:
+            self._refused.append(refused(found, found.problem))
+            return None
+        if found.url:
+            return found
+        outcome = prepare(found, found.path or self._spool(), self._options, self._known)
+        if isinstance(outcome, Refused | Waiting):
+            self._set_aside(outcome)
+            return None
+        name = outcome.format.name
+        self._formats_in.setdefault(found.rotation[0], set()).add(name)
+        if isinstance(outcome, AlreadyKnown):
+            self._report.of(name).known += 1
+            self._carry(found, outcome.format, outcome.known.resume)
+            return None
+        return outcome
 
     def _set_aside(self, outcome: Refused | Waiting) -> None:
         if isinstance(outcome, Refused):
@@ -235,8 +236,9 @@ class Session:
         return replace(item, context=context)
 
     @staticmethod
-    def _follows(item: Prepared, following: Prepared | Located | None) -> bool:
+    def _follows(item: Prepared, waiting: _Lookahead) -> bool:
         """Whether the next input is the next file of the same set, new, not a copy, and at least a line long."""
+        following = waiting.peek() if waiting.rotation == item.located.rotation else None
         return (
             isinstance(following, Prepared)
             and following.format is item.format
@@ -310,19 +312,32 @@ class Session:
 
 
 class _Lookahead:
-    """An iterator whose next item can be looked at."""
+    """The inputs in order, of which the next can be looked at; each is prepared when nothing before it is unread."""
 
-    def __init__(self, items: Iterator[Prepared | Located]) -> None:
-        self._items = items
+    def __init__(self, located: list[Located], prepare: Callable[[Located], Prepared | Located | None]) -> None:
+        self._located = deque(located)
+        self._prepare = prepare
         self._next: Prepared | Located | None = None
 
+    @property
+    def rotation(self) -> tuple[str, str] | None:
+        """The rotated set of the next input that was not prepared."""
+        return self._located[0].rotation if self._located else None
+
     def peek(self) -> Prepared | Located | None:
-        if self._next is None:
-            self._next = next(self._items, None)
+        while self._next is None and self._located:
+            self._next = self._prepare(self._located.popleft())
         return self._next
 
     def take(self) -> None:
         self._next = None
+
+    def put_back(self) -> None:
+        """Have the next input prepared anew, as more is known by now."""
+        if isinstance(self._next, Prepared):
+            self._located.appendleft(self._next.located)
+            self.close()
+            self._next = None
 
     def close(self) -> None:
         """Close the input that nobody came to take."""

@@ -303,6 +303,18 @@ def test_a_line_cut_by_the_rotation_is_one_record(
     assert rows(warehouse, "SELECT source FROM ingested_files WHERE records <> rows + rejects OR rejects > 0") == []
 
 
+@pytest.mark.parametrize("name", ["other.log", "server.log.1"])
+def test_a_log_and_its_copy_are_read_once(name: str, tmp_path: Path, warehouse: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for path in (folder / "server.log", folder / name):
+        path.write_text(log(0, 9)[:-10])
+    for _ in range(2):
+        take(warehouse, folder)
+    assert len(contents(warehouse)["log_stats"]) == 9
+    assert rows(warehouse, "SELECT sum(rows) FROM ingested_files") == [(17,)]
+
+
 @pytest.mark.parametrize("part", [jsonl, log], ids=["responses", "log"])
 def test_a_rotated_set_put_together_in_one_file_says_nothing_new(
     part: Callable[[int, int], str], tmp_path: Path, warehouse: Path
