@@ -7,7 +7,7 @@ import logging
 import click
 
 from ..schemas.errors import RejectedInput
-from ..schemas.options import warehouse_option
+from ..schemas.options import written_warehouse_option
 from .formats import FORMATS
 from .report import IngestReport
 from .run import DEFAULT_DEPLOYMENT
@@ -56,7 +56,7 @@ def _labels(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> d
 @click.option("--timezone", metavar="ZONE", help="Zone of log times, such as Europe/Berlin.  [default: UTC]")
 @click.option("--hash-text", is_flag=True, help="Store hashes of prompts and outputs; text is never stored.")
 @click.option("--strict", is_flag=True, help="Exit with 4 if anything new was rejected.")
-@warehouse_option
+@written_warehouse_option
 def ingest(
     paths: tuple[str, ...],
     deployment: str,

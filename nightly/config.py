@@ -21,6 +21,7 @@ from ..reports.gates import GateSet, load_gates
 from ..schemas import CELL_TABLES, MART_TABLES, RAW_TABLES
 from ..schemas.config import KNOWN_TABLES, Settings, settings_from
 from ..schemas.errors import ConfigError
+from ..schemas.object_store import is_url
 from ..transforms.partitions import INPUTS
 from .section import Section
 from .toml_lines import TomlLines
@@ -37,7 +38,6 @@ EVERLASTING = ("deployments", "ingested_files")
 RESULTS = tuple(table.name for table in (*CELL_TABLES, *MART_TABLES))
 RAW = tuple(table.name for table in RAW_TABLES if table.name not in EVERLASTING)
 
-_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 _SOURCE = (
@@ -103,7 +103,8 @@ class Config:
     """A whole configuration."""
 
     path: Path
-    warehouse: Path
+    warehouse: str
+    """A folder, or a prefix of an object store."""
     out: Path
     metrics: Path | None
     sources: tuple[Source, ...]
@@ -131,7 +132,7 @@ def load(path: Path) -> Config:
     metrics = top.text("metrics", None)
     return Config(
         path,
-        folder / top.text("warehouse", "warehouse"),
+        _place(top.text("warehouse", "warehouse"), folder),
         folder / top.text("out", "nights"),
         folder / metrics if metrics else None,
         sources,
@@ -171,6 +172,11 @@ def _settings(document: dict[str, Any], lines: TomlLines) -> Settings:
         raise ConfigError(f"{place}: {message}") from error
 
 
+def _place(text: str, folder: Path) -> str:
+    """A URL as it is, a path relative to the folder of the configuration."""
+    return text if is_url(text) else str(folder / text)
+
+
 def _source(section: Section, folder: Path) -> Source:
     paths = section.texts("paths")
     for text in paths:
@@ -181,7 +187,7 @@ def _source(section: Section, folder: Path) -> Source:
         if not isinstance(value, str):
             section.refuse("labels", f"must hold texts: write {key} in quotes")
     source = Source(
-        tuple(text if _URL.match(text) else str(folder / text) for text in paths),
+        tuple(_place(text, folder) for text in paths),
         section.text("deployment", DEFAULT_DEPLOYMENT),
         section.text("instance", None),
         labels,

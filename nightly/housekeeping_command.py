@@ -23,15 +23,17 @@ def housekeeping(config: Path, upgrade: bool) -> None:
     A nightly run does the same at its end. Readers and other runs need not stop.
     """
     from ..schemas.warehouse import Warehouse
+    from ..schemas.working_copy import opened
     from .config import load
     from .housekeeping import run
     from .upgrade import upgrade as bring_up_to_date
 
     loaded = load(config)
-    warehouse = Warehouse(loaded.warehouse)
-    if upgrade:
-        before, after = bring_up_to_date(warehouse)
-        click.echo(f"Layout {before}, now {after}." if before != after else f"Layout {after} is the present one.")
-    warehouse.require()
-    done = run(warehouse, loaded.housekeeping, loaded.settings)
+    with opened(loaded.warehouse, writing=True) as root:
+        warehouse = Warehouse(root)
+        if upgrade:
+            before, after = bring_up_to_date(warehouse)
+            click.echo(f"Layout {before}, now {after}." if before != after else f"Layout {after} is the present one.")
+        warehouse.require()
+        done = run(warehouse, loaded.housekeeping, loaded.settings)
     click.echo(f"{done['compacted_files']:,} files put together, {done['removed_partitions']:,} partitions removed.")

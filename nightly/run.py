@@ -17,6 +17,7 @@ from ..reports.outcome import EXIT_FAILED_GATE, EXIT_UNANSWERED
 from ..schemas.errors import NothingFound, SpecledgerError, WarehouseError
 from ..schemas.lock import exclusive
 from ..schemas.warehouse import Warehouse
+from ..schemas.working_copy import opened, publish
 from ..transforms import runner
 from . import hook, housekeeping, metrics, record
 from .config import Config, Source
@@ -41,12 +42,13 @@ def run(config: Config, dates: Sequence[dt.date]) -> int:
     Nights that were judged before and got late rows are judged again. Raises SpecledgerError where the run failed,
     after everything that could be done was done.
     """
-    warehouse = Warehouse(config.warehouse)
-    with exclusive(warehouse.root, "nightly", WAIT_S):
+    with opened(config.warehouse, writing=True, wait_s=WAIT_S) as root, exclusive(root, "nightly", WAIT_S):
+        warehouse = Warehouse(root)
         night = _Night(warehouse, config, record.new(dates[-1], _now()))
         try:
             night.take_in()
             night.compute()
+            publish(root)  # so that reports rest on what everyone can read
             night.judge(dates)
             night.tidy()
         except BaseException as error:

@@ -16,6 +16,7 @@ from ..ingest.publishing import ABANDONED_S
 from ..schemas import TABLES, layout
 from ..schemas.table import quote
 from ..schemas.warehouse import DataFile, Warehouse, scan
+from ..schemas.working_copy import URLS
 from ..transforms.partitions import INPUTS
 from ..transforms.state import State
 
@@ -59,6 +60,8 @@ class Status:
     """Everything that ``specledger status`` tells."""
 
     warehouse: str
+    working_copy: str | None
+    """Where the files of a warehouse in an object store lie on this machine."""
     layout: int
     bytes: int
     tables: tuple[TableStatus, ...]
@@ -76,7 +79,8 @@ def read(warehouse: Warehouse) -> Status:
     warehouse.require()
     files = {name: listed for name, table in TABLES.items() if (listed := warehouse.files(table))}
     return Status(
-        str(warehouse.root),
+        URLS.get(warehouse.root, str(warehouse.root)),
+        str(warehouse.root) if warehouse.root in URLS else None,
         layout.found(warehouse.root),
         sum(file.size for listed in files.values() for file in listed),
         tuple(_table(name, listed) for name, listed in files.items()),

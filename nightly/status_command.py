@@ -35,6 +35,8 @@ def status(form: str, warehouse: str) -> None:
 
 def _lines(found: Status) -> Iterator[str]:
     yield f"{found.warehouse}: {_size(found.bytes)}, layout {found.layout}"
+    if found.working_copy:
+        yield f"working copy: {found.working_copy}"
     yield ""
     yield f"{'table':<22}{'files':>8}{'size':>10}  dates"
     for table in found.tables:

@@ -11,7 +11,7 @@ import click
 
 from ..schemas.errors import UsageError
 from ..schemas.kept import settings_to_read
-from ..schemas.options import config_option, warehouse_option
+from ..schemas.options import config_option, warehouse_option_beside
 from ..schemas.warehouse import Warehouse
 from . import model
 from .charts import CHARTS
@@ -42,7 +42,7 @@ KINDS = (".png", ".svg", ".html", ".json")
 )
 @click.option("--dark", is_flag=True, help="For a dark background.")
 @config_option
-@warehouse_option
+@warehouse_option_beside("baseline")
 def chart(
     name: str,
     source: Path | None,

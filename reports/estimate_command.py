@@ -7,7 +7,7 @@ import json
 import click
 
 from ..schemas.errors import UsageError
-from ..schemas.options import format_option, warehouse_option
+from ..schemas.options import format_option, warehouse_option_beside
 from .estimate import Estimate, Facts, RoundTime, estimate
 
 
@@ -28,7 +28,7 @@ from .estimate import Estimate, Facts, RoundTime, estimate
 @click.option("--ttft", type=float, metavar="MS", help="Mean time to first token, for the checklist.")
 @click.option("--deployment", metavar="NAME", help="Take what is not given from this deployment's marts.")
 @format_option("table", "json")
-@warehouse_option
+@warehouse_option_beside("deployment")
 def estimate_command(
     acceptance: str | None,
     gamma: str | None,

@@ -2,22 +2,68 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-warehouse_option = click.option(
-    "--warehouse",
-    envvar="SPECLEDGER_WAREHOUSE",
-    default="warehouse",
-    show_default="./warehouse",
-    show_envvar=True,
-    metavar="DIR",
-    help="Where the Parquet tables are.",
-)
-"""Passes ``warehouse: str``, a folder or an object-store prefix."""
+Command = Callable[..., Any]
+
+
+def warehouse_option(command: Command) -> Command:
+    """Passes ``warehouse: str``, a folder; one that lies in an object store is read, in one published state."""
+    return _warehouse(command, _read)
+
+
+def written_warehouse_option(command: Command) -> Command:
+    """Passes ``warehouse: str``, a folder; one that lies in an object store gets what was changed, at the end."""
+    return _warehouse(command, _write)
+
+
+def warehouse_option_beside(other: str) -> Callable[[Command], Command]:
+    """As ``warehouse_option``, for a command that needs the warehouse only where another option is given."""
+
+    def decorate(command: Command) -> Command:
+        def run(command: Command, warehouse: str, options: dict[str, Any]) -> Any:
+            if options[other] is None:
+                return command(warehouse=warehouse, **options)
+            return _read(command, warehouse, options)
+
+        return _warehouse(command, run)
+
+    return decorate
+
+
+def _warehouse(command: Command, run: Callable[[Command, str, dict[str, Any]], Any]) -> Command:
+    @functools.wraps(command)
+    def opened(*, warehouse: str, **options: Any) -> Any:
+        return run(command, warehouse, options)
+
+    return click.option(
+        "--warehouse",
+        envvar="SPECLEDGER_WAREHOUSE",
+        default="warehouse",
+        show_default="./warehouse",
+        show_envvar=True,
+        metavar="PLACE",
+        help="Where the Parquet tables are: a folder, or s3://, gs:// or az:// BUCKET/PREFIX.",
+    )(opened)
+
+
+def _read(command: Command, warehouse: str, options: dict[str, Any]) -> Any:
+    from .working_copy import read
+
+    return read(warehouse, lambda root: command(warehouse=str(root), **options))
+
+
+def _write(command: Command, warehouse: str, options: dict[str, Any]) -> Any:
+    from .working_copy import opened
+
+    with opened(warehouse, writing=True) as root:
+        return command(warehouse=str(root), **options)
+
 
 config_option = click.option(
     "--config",

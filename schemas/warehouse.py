@@ -12,7 +12,7 @@ import hashlib
 import os
 import urllib.parse
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from . import TABLES, layout
 from .errors import EmptyWarehouse, UsageError, WarehouseError
+from .raw import DEPLOYMENTS
 from .table import Table, literal, quote
 from .views import PARTS, current_deployments, merged_requests, merged_snapshots
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DATABASE = "specledger.duckdb"
+ON_DEMAND: dict[Path, Callable[[Iterable[Path]], None]] = {}
+"""What gives files their content before they are read, by the root of the warehouse that is held elsewhere."""
 ROW_GROUP_ROWS = 122_880
 """DuckDB's own row-group size: one scan task a group."""
 COMPRESSION_LEVEL = 3
@@ -129,6 +132,9 @@ class Warehouse:
                 compression_level=COMPRESSION_LEVEL,
                 row_group_size=ROW_GROUP_ROWS,
                 use_dictionary=_repetitive(table),
+                # Of small files the footer is most of what is read: nobody asks for the ranges of figures.
+                write_statistics=[name for name in schema.names if name in (*table.key, *table.moment)],
+                store_schema=False,
             )
         except OSError as error:
             aside.unlink(missing_ok=True)
@@ -162,25 +168,43 @@ class Warehouse:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         aside.replace(target)
 
-    def connect(self, names: Iterable[str] = tuple(TABLES)) -> duckdb.DuckDBPyConnection:
+    def connect(
+        self, names: Iterable[str] = tuple(TABLES), dates: Collection[dt.date] | None = None
+    ) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection in memory with views of all declared tables, or of those named.
 
-        Empty tables are empty views. Each view costs a look at the footers of all files of its table.
+        Empty tables are empty views. Each view costs a look at the footers of all files of its table; ``dates`` restricts
+        the views to the files of these, but for ``deployments``, which holds for every date.
         """
-        import duckdb
-
-        connection = duckdb.connect()
+        connection = reading()
         for table in (TABLES[name] for name in names):
-            connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {self.select(table)}")
+            only = None if table is DEPLOYMENTS else dates
+            select = self.select(table) if only is None else self.select_dates(table, only)
+            connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {select}")
         return connection
+
+    def select_dates(self, table: Table, dates: Collection[dt.date]) -> str:
+        """A SELECT over the files that a table has of these dates; see ``scan``."""
+        paths = [str(file.path.resolve()) for date in sorted(dates) for file in self.files(table, date=date)]
+        return scan(table, paths) if paths else table.empty_select()
 
     def select(self, table: Table) -> str:
         """A SELECT over all files of a table with exactly the declared columns; see ``scan``."""
         files = self.files(table)
         if not files:
             return table.empty_select()
+        _bring(self.root, (file.path for file in files))
         everything = [str((self.root / table.name).resolve() / "*" / "*" / "*.parquet")]
         return scan(table, everything, merge=_to_merge(table, (file.path.name for file in files)))
+
+
+def reading() -> duckdb.DuckDBPyConnection:
+    """A DuckDB connection in memory that reads the footer of a file once."""
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("SET parquet_metadata_cache = true")
+    return connection
 
 
 def scan(table: Table, paths: list[str], *, merge: bool | None = None) -> str:
@@ -193,7 +217,9 @@ def scan(table: Table, paths: list[str], *, merge: bool | None = None) -> str:
     An empty file of the declared schema is read along, so that a column that all the others lack is null. A UNION with
     an empty SELECT would do as well, but DuckDB then reads whole structs where a query needs one field of them.
     """
-    declared = _declared(Path(paths[0]).parents[3], table)
+    root = Path(paths[0]).parents[3]
+    declared = _declared(root, table)
+    _bring(root, (path for path in (declared, *map(Path, paths)) if "*" not in path.name))
     known = [str(declared)] if declared.exists() else []
     columns = ", ".join(
         f"CAST({quote(column.name)} AS HUGEINT) AS {quote(column.name)}"
@@ -213,6 +239,12 @@ def scan(table: Table, paths: list[str], *, merge: bool | None = None) -> str:
     if _to_merge(table, (Path(path).name for path in paths)) if merge is None else merge:
         return merged_requests(select) if table.name == "requests" else merged_snapshots(select)
     return select
+
+
+def _bring(root: Path, paths: Iterable[Path]) -> None:
+    """See to it that files can be read."""
+    if ON_DEMAND and (bring := ON_DEMAND.get(root.resolve())):
+        bring(paths)
 
 
 def _to_merge(table: Table, names: Iterable[str]) -> bool:

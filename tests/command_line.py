@@ -11,7 +11,18 @@ from click.testing import CliRunner, Result
 
 from specledger.__main__ import cli
 
-WITHOUT_WAREHOUSE = {"nightly", "init", "chart", "demo", "describe", "estimate", "explain", "scrape", "tables"}
+WITHOUT_WAREHOUSE = {
+    "nightly",
+    "housekeeping",
+    "init",
+    "chart",
+    "demo",
+    "describe",
+    "estimate",
+    "explain",
+    "scrape",
+    "tables",
+}
 
 
 @dataclass(frozen=True)

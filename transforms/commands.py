@@ -11,12 +11,12 @@ import click
 
 from ..schemas.errors import MissingExtra, UsageError
 from ..schemas.kept import settings_to_compute
-from ..schemas.options import config_option, format_option, warehouse_option
+from ..schemas.options import config_option, format_option, warehouse_option, written_warehouse_option
 from ..schemas.warehouse import Warehouse
 
 
 @click.command()
-@warehouse_option
+@written_warehouse_option
 @config_option
 @click.option(
     "--date",

@@ -76,7 +76,7 @@ def test_everything_that_can_be_said_is_read(tmp_path: Path) -> None:
         rejects = 30
     """
     config = load(written(tmp_path, text))
-    assert (config.warehouse, config.out) == (tmp_path / "w", Path("/srv/nights"))
+    assert (config.warehouse, config.out) == (str(tmp_path / "w"), Path("/srv/nights"))
     assert config.metrics == tmp_path / "specledger.prom"
     assert [band.label for band in config.settings.load_bands] == ["1", "2-4", "5+"]
     assert config.settings.goodput.ttft_ms == 500
