@@ -21,6 +21,8 @@ class Detected:
 KNOWN_KINDS = ", ".join(FORMATS)
 
 _MAGIC = (
+    (b"\x1f\x8b\x08", "data compressed twice"),
+    (b"\x28\xb5\x2f\xfd", "data compressed twice"),
     (b"BZh", "bzip2 data"),
     (b"\xfd7zXZ\x00", "xz data"),
     (b"PK\x03\x04", "a zip archive"),
@@ -29,6 +31,7 @@ _MAGIC = (
     (b"\x7fELF", "a program"),
     (b"\x04\x22\x4d\x18", "lz4 data"),
 )
+_BOM = b"\xef\xbb\xbf"
 _TAR = slice(257, 262)
 
 _COMMENT = re.compile(rb"#\s*(?:HELP|TYPE|UNIT)\s+[a-zA-Z_:]|#\s*scraped_at\s|#\s*EOF\s*$")
@@ -51,13 +54,13 @@ _LINES = 200
 
 def detect(head: bytes) -> Detected:
     """The format of an input from its first decompressed bytes (at most SNIFF_BYTES, or all of them)."""
-    if _COMMENT.match(head):
+    if _COMMENT.match(head, 3 * head.startswith(_BOM)):
         return Detected("exposition")
     if reason := _no_text(head):
         return Detected(None, reason)
     if _is_otlp_protobuf(head):
         return Detected("otlp")
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.removeprefix(_BOM).lstrip()
     if not text:
         return Detected(None, "The input holds nothing but white space.", perhaps_scrape=True)
     if _HTML.match(text):

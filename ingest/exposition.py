@@ -46,6 +46,9 @@ EMPTY_REASON = "the scrape holds no sample: the server did not answer, look at w
 FOREIGN_REASON = "the scrape holds no vLLM series: check that it came from the /metrics of a vLLM server"
 ALIEN_REASON = "this is no metrics exposition but something saved in its place: check the address that was scraped"
 LONG_REASON = "the scrape is longer than 64 MiB and was not read: check that each scrape has its '# scraped_at' line"
+EARLIEST = 1e9
+"""September 2001 in unix seconds: what packs files for shipping sets their last change to 1970 or 1980."""
+DATELESS_REASON = "the scrape has no time, its file's last change is none that can be: put its unix time into the name"
 UNTIMED_REASON = "the text has no '# scraped_at' line before it though others in the file have: its time is not known"
 STAMP_REASON = "the time in the '# scraped_at' line is no number of unix seconds"
 
@@ -179,6 +182,10 @@ class _Batch:
         if rest := reading.bad_lines[SHOWN_LINES:]:
             reason = f"{len(rest)} more lines of the scrape are no samples: their values were not used"
             self.sink.reject(scrape.position, rest[0][0], reason, rest[0][2], len(rest))
+        time = self._time(reading)
+        if time is None:
+            self.sink.reject(scrape.position, scrape.offset, DATELESS_REASON, scrape.head)
+            return
         early = not scrape.cut and self._ends_early(reading)
         if early:
             self.sink.reject(scrape.position, scrape.offset, ENDLESS_REASON, scrape.last_line)
@@ -188,7 +195,7 @@ class _Batch:
         told = self.rows.add(
             scrape.position,
             scrape.offset,
-            self._time(reading),
+            time,
             reading.codes,
             reading.values,
             server=scrape.server,
@@ -220,12 +227,13 @@ class _Batch:
     def _name(self, server: str | None, position: int, name: str | None, alone: bool) -> str:
         return server_name(self.contexts[position], name, alone, server)
 
-    def _time(self, reading: Reading) -> int:
+    def _time(self, reading: Reading) -> int | None:
         if reading.scrape.time is not None:
             return reading.scrape.time
         if reading.timestamp is not None and 0 < reading.timestamp < LATEST:
             return round(reading.timestamp * 1e6)
-        return _since_epoch(self.contexts[reading.scrape.position].modified_at)
+        changed = _since_epoch(self.contexts[reading.scrape.position].modified_at)
+        return changed if EARLIEST * 1e6 <= changed < LATEST * 1e6 else None
 
     def finish(self) -> None:
         """Give everything that is held back to the sink."""

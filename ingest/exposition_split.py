@@ -15,6 +15,7 @@ MARK = b"# scraped_at"
 # Behind a line that was cut, the mark stands inside a line; only a complete one is believed there.
 _WHOLE_MARK = re.compile(rb"# scraped_at[ \t]+[0-9.]+[ \t]*\r?\n")
 _LONGEST_MARK = 64
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TEXT = re.compile(rb"[^\s]")
 _HEAD_OF_LONG = 256
 
@@ -54,6 +55,9 @@ def pieces(stream: BinaryIO, offset: int = 0) -> Iterator[Piece]:
     head_of_long = b""
     while True:
         block = stream.read(BLOCK)
+        if offset == 0 and not held and block.startswith(_BYTE_ORDER_MARK):
+            # What a text editor put there must not hide the first line, and offsets stay as they are.
+            block = b"\n" * len(_BYTE_ORDER_MARK) + block[len(_BYTE_ORDER_MARK) :]
         held += block
         begin = 0
         for mark in [*_marks(held, searched), *([] if block else [len(held)])]:

@@ -132,8 +132,8 @@ def _storable_bytes(text: bytes) -> bytes:
 
 
 def parse(text: bytes) -> object:
-    """The JSON value of a text; None if it is none (or too deeply nested)."""
+    """The JSON value of a text; None if it is none (or too deeply nested). A crash can leave zeros around it."""
     try:
-        return json.loads(_storable_bytes(text))
+        return json.loads(_storable_bytes(text.strip(b"\0")))
     except (ValueError, RecursionError):
         return None

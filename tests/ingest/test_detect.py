@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
+import zstandard
 
 from specledger.ingest.detect import detect, outline
 
@@ -63,6 +65,8 @@ def test_each_format_is_told_from_its_first_lines(content: bytes, expected: str)
         (b"PK\x03\x04rest", "zip"),
         (b"\xfd7zXZ\x00rest", "xz"),
         (b"PAR1rest", "Parquet"),
+        (gzip.compress(LOG), "compressed twice"),
+        (zstandard.compress(LOG), "compressed twice"),
         (bytes(257) + b"ustar", "tar"),
         ("﻿{}".encode("utf-16"), "UTF-16"),
         (LOG.decode().encode("utf-16-le"), "UTF-16"),

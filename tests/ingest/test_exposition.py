@@ -304,6 +304,21 @@ def test_without_start_and_births_the_start_is_not_known() -> None:
     assert only(f"vllm:generation_tokens_total{LABELS} 5\n")["process_started_at"] is None
 
 
+@pytest.mark.parametrize("changed", [dt.datetime(1980, 1, 1), dt.datetime(2446, 5, 10)])
+def test_a_last_change_that_cannot_be_is_no_time_of_a_scrape(changed: dt.datetime) -> None:
+    text = f"vllm:generation_tokens_total{LABELS} 5\n"
+    sink = read(text, named_at=None, modified_at=changed)
+    assert (sink.snapshots, len(sink.rejects)) == ([], 1)
+    assert only(text, modified_at=changed)["scraped_at"] == AT
+
+
+@pytest.mark.parametrize("mark", ["", "# scraped_at 1789372800\n"])
+def test_a_byte_order_mark_hides_no_line(mark: str) -> None:
+    text = f"{mark}vllm:num_requests_running{LABELS} 3\n".encode()
+    row = only(b"\xef\xbb\xbf" + text)
+    assert (row["scraped_at"], row["running"]) == (AT, 3.0)
+
+
 def test_a_start_that_cannot_be_is_told_once_a_scrape() -> None:
     tokens = "".join(f'vllm:generation_tokens_total{{engine="{engine}",model_name="m"}} 5\n' for engine in range(2))
     sink = read("process_start_time_seconds 9e+12\n" + tokens)

@@ -34,6 +34,11 @@ def test_a_half_becomes_a_sign_of_the_same_length(text: str) -> None:
     assert found.encode().decode() == found
 
 
+def test_zeros_that_a_crash_left_around_a_text_are_no_part_of_it() -> None:
+    assert parse(b"\0\0{}\n\0") == {}
+    assert parse(b"{\0}") is None
+
+
 @pytest.mark.parametrize(
     ("document", "question"),
     [
