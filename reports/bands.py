@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 
 from ..schemas import TABLES
 from ..schemas.measures import MEASURES
-from ..schemas.warehouse import Warehouse
+from ..schemas.warehouse import Warehouse, reading
 from .buckets import bracket
 from .cells_read import Frame
 from .compare import SECONDS_TO_MS, Comparison
@@ -19,9 +19,6 @@ from .model import BandFigures, ContextShare, PositionFigures, QuantileFigures, 
 from .quantile import edge, whole
 from .selection import Selection, select_nights
 from .sums import Mask
-
-if TYPE_CHECKING:
-    import duckdb
 
 ALL = "all"
 """Label of the pooled row."""
@@ -43,10 +40,8 @@ class MartReader:
     """Reads marts of the selected nights."""
 
     def __init__(self, warehouse: Warehouse) -> None:
-        import duckdb
-
         self._warehouse = warehouse
-        self._connection: duckdb.DuckDBPyConnection = duckdb.connect()
+        self._connection = reading()
 
     def rows(self, mart: str, side: Selection) -> str:
         """A SELECT of a mart's rows of a side."""

@@ -17,7 +17,7 @@ from ..schemas import TABLES
 from ..schemas.cells import CELLS_LOG_STATS, CELLS_REQUESTS, CELLS_SNAPSHOTS
 from ..schemas.measures import MEASURES, Measure
 from ..schemas.table import Table, quote
-from ..schemas.warehouse import Warehouse
+from ..schemas.warehouse import Warehouse, reading
 from .buckets import Buckets
 from .quantile import Histogram
 from .selection import Selection, select_nights
@@ -25,7 +25,6 @@ from .strata import NO_LOAD, Rest, Strata
 from .sums import Index, Mask, Sums, Vector, add_up
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
 
 Grain = Literal["hour", "block"]
@@ -125,13 +124,10 @@ class CellReader:
     """Reads and remembers the cells of the sides of a comparison."""
 
     def __init__(self, warehouse: Warehouse) -> None:
-        import duckdb
-
         self._warehouse = warehouse
-        self._connection: duckdb.DuckDBPyConnection = duckdb.connect()
+        self._connection = reading()
         self._frames: dict[tuple[Selection, str, Grain, Loads], Frame] = {}
         self._tables: dict[tuple[Selection, str], str] = {}
-        self._connection.execute(f"CREATE TEMP TABLE days AS {warehouse.select(TABLES['deployment_days'])}")
 
     def frame(self, side: Selection, origin: str, grain: Grain = "hour", loads: Loads = None) -> Frame:
         """The sums of a side; ``loads`` restricts to loads from first to second (NO_LOAD: those not known)."""
@@ -242,9 +238,11 @@ class CellReader:
             left = [name for name in table.names if name not in {"load", "hour", "block", "instance", "engine"}]
             gpus = ", duration_ns * gpus_per_engine AS gpu_ns" if "duration_ns" in table.names else ""
             unit = "cells.deployment || chr(10) || cells.date || chr(10)"
+            days = select_nights(self._warehouse, TABLES["deployment_days"], side)
             name = f"cells_{len(self._tables)}"
             self._connection.execute(
-                f"CREATE TEMP TABLE {name} AS SELECT {', '.join('cells.' + quote(name) for name in left)}{gpus}, "
+                f"CREATE TEMP TABLE {name} AS WITH days AS ({days}) "
+                f"SELECT {', '.join('cells.' + quote(name) for name in left)}{gpus}, "
                 f"(cells.date - DATE '1970-01-01')::BIGINT AS night, 24 * night + hour AS epoch_hour, "
                 f"{unit} || hour AS unit_hour, "
                 f"{unit} || block AS unit_block, coalesce(load, {NO_LOAD})::BIGINT AS load, {rest} AS rest "

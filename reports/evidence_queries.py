@@ -1,5 +1,27 @@
 """What `recommend` asks the marts and cells of one deployment; parameters are named in each query."""
 
+import datetime as dt
+
+REACH = dt.timedelta(30)
+"""How far from a night the ordinary decode may lie that its ledger names."""
+READS = (
+    "acceptance_by",
+    "band_totals",
+    "capacity",
+    "cells_draft_lengths",
+    "cells_requests",
+    "cells_snapshots",
+    "deployment_days",
+    "deployments",
+    "latency",
+    "ledger",
+    "positions",
+    "preemption",
+    "reconciliation",
+    "round_cost",
+)
+"""The tables that are asked."""
+
 # Requests or scrapes: whichever tells the length of more steps.
 ORIGIN = """
 WITH told AS (

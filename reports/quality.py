@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..schemas.raw import QUALITY
-from ..schemas.warehouse import Warehouse
+from ..schemas.warehouse import Warehouse, reading
 from .gates import Gate
 from .interval import critical, detectable
 from .judge import blank, decide, failed
@@ -49,9 +49,7 @@ def figures(warehouse: Warehouse, side: Selection) -> dict[Key, Figure]:
 
     Where its nights hold none, the last one before their end stands: models are not evaluated every night.
     """
-    import duckdb
-
-    connection = duckdb.connect()
+    connection = reading()
     rows = connection.execute(
         "SELECT date, deployment, task, metric, value, stderr, n, higher_is_better, evaluated_at "
         f"FROM ({warehouse.select(QUALITY)}) ORDER BY evaluated_at"

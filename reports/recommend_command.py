@@ -14,6 +14,7 @@ from ..schemas.kept import settings_to_read
 from ..schemas.options import config_option, format_option, warehouse_option
 from ..schemas.warehouse import Warehouse
 from .evidence import evidence
+from .evidence_queries import READS
 from .gates import TPOT_RISE, GateSet, load_gates
 from .recommend import BandAdvice, Recommendation, given, recommend
 from .saving import Canary, CanaryPlan, Saving
@@ -58,7 +59,7 @@ def recommend_command(
     house = Warehouse(warehouse).require()
     bands = settings_to_read(house, config).load_bands
     tolerance = _tolerance(load_gates(gates, [band.label for band in bands]))
-    found = evidence(house.connect(), deployment, bands, [day.date() for day in dates] if dates else None)
+    found = evidence(house.connect(READS), deployment, bands, [day.date() for day in dates] if dates else None)
     if asked is None:
         result = recommend(found, bands, Limits(max_gap_ms, max_kv_usage), tolerance)
     else:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..schemas.raw import REQUESTS
-from ..schemas.warehouse import Warehouse
+from ..schemas.warehouse import Warehouse, reading
 from .model import Habits
 from .selection import Selection, select_nights
-
-if TYPE_CHECKING:
-    import duckdb
 
 HASH_EVERY = 16
 """Output tokens between two hashes of the chain of prefixes."""
@@ -31,10 +27,8 @@ class RequestReader:
     """Reads the raw requests of a comparison's sides."""
 
     def __init__(self, warehouse: Warehouse) -> None:
-        import duckdb
-
         self._warehouse = warehouse
-        self._connection: duckdb.DuckDBPyConnection = duckdb.connect()
+        self._connection = reading()
 
     def habits(self, side: Selection) -> Habits:
         """How the requests of a side were sampled, and how many repeated themselves."""

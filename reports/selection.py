@@ -6,6 +6,7 @@ reach neither files nor the network.
 
 from __future__ import annotations
 
+import bisect
 import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ NOT_PREDICATES = frozenset({"date", "deployment", "labels", "source", "instance"
 """Columns of ``deployments`` that do not become plain columns of ``selection`` (or already are)."""
 PLAIN = tuple(column for column in DEPLOYMENTS.columns if column.name not in NOT_PREDICATES)
 MEMORY = "512MB"
+ROWS_TOGETHER = 100
+"""Rows of the selection table written by one statement."""
 
 
 @dataclass(frozen=True, order=True)
@@ -167,18 +170,17 @@ def _locked(nights: list[Night], records: list[Mapping[str, Any]]) -> duckdb.Duc
         *(f"{quote(key)} VARCHAR" for key in plain_keys),
     ]
     connection.execute(f"CREATE TABLE selection ({', '.join(declared)})")
-    rows = [
-        [
-            night.date,
-            night.deployment,
-            labels.get(night.deployment, {}),
-            *_facts(by_deployment.get(night.deployment, []), night.date),
-            *(labels.get(night.deployment, {}).get(key) for key in plain_keys),
-        ]
-        for night in nights
-    ]
-    if rows:
-        connection.executemany(f"INSERT INTO selection VALUES ({', '.join('?' * len(declared))})", rows)
+    started = {name: _started(found) for name, found in by_deployment.items()}
+    values: list[Any] = []
+    for night in nights:
+        mine = labels.get(night.deployment, {})
+        values += [night.date, night.deployment, mine, *_facts(started.get(night.deployment, []), night.date)]
+        values += [mine.get(key) for key in plain_keys]
+    row, together = f"({', '.join('?' * len(declared))})", ROWS_TOGETHER * len(declared)
+    for first in range(0, len(values), together):
+        some = values[first : first + together]
+        rows = ", ".join([row] * (len(some) // len(declared)))
+        connection.execute(f"INSERT INTO selection VALUES {rows}", some)
     connection.execute("SET lock_configuration = true")
     return connection
 
@@ -192,11 +194,15 @@ def _labels(records: list[Mapping[str, Any]]) -> dict[str, str]:
     return {key: value for record in given for key, value in record["labels"].items()}
 
 
-def _facts(records: list[Mapping[str, Any]], date: dt.date) -> list[Any]:
+def _started(records: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The records of starts, rising."""
+    return sorted((record for record in records if record.get("started_at")), key=lambda record: record["started_at"])
+
+
+def _facts(starts: list[Mapping[str, Any]], date: dt.date) -> list[Any]:
     """Every plain column as the latest start up to the date said it, else as the first one after it did."""
-    starts = sorted((record for record in records if record.get("started_at")), key=lambda record: record["started_at"])
-    before = [record for record in starts if record["started_at"].date() <= date]
-    in_force = before[-1] if before else starts[0] if starts else {}
+    before = bisect.bisect_right(starts, date, key=lambda record: record["started_at"].date())
+    in_force = starts[max(0, before - 1)] if starts else {}
     return [in_force.get(column.name) for column in PLAIN]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..schemas import TABLES
 from ..schemas.raw import DEPLOYMENTS
-from ..schemas.warehouse import Warehouse
+from ..schemas.warehouse import Warehouse, reading
 from .model import Restart, SideName, TimePoint
 from .selection import Selection, select_nights
 
@@ -28,9 +28,7 @@ _LARGEST = ("kv_max_ppm", "waiting_max")
 
 def timeline(warehouse: Warehouse, sides: Mapping[SideName, Selection]) -> tuple[TimePoint, ...]:
     """Both sides over time, rising, from one origin where both have it; a side without data has no points."""
-    import duckdb
-
-    connection = duckdb.connect()
+    connection = reading()
     dates = {date for side in sides.values() for date in side.dates}
     minutes = next((step for most, step in STEPS if len(dates) <= most), DAY)
     origins = {name: [origin for origin in ORIGINS if _has(warehouse, origin, side)] for name, side in sides.items()}
@@ -48,9 +46,7 @@ def timeline(warehouse: Warehouse, sides: Mapping[SideName, Selection]) -> tuple
 
 def restarts(warehouse: Warehouse, sides: Mapping[SideName, Selection]) -> tuple[Restart, ...]:
     """Starts of servers on the dates of each side, rising; the latest where there are very many."""
-    import duckdb
-
-    connection = duckdb.connect()
+    connection = reading()
     found = [
         Restart(name, deployment, _iso(started_at), version)
         for name, side in sides.items()

@@ -36,6 +36,7 @@ def connect(warehouse: Warehouse, settings: Settings, limits: Limits = NO_LIMITS
 
     spill = warehouse.root.resolve() / "_tmp" / f"spill-{uuid.uuid4().hex}"
     connection = duckdb.connect(config={"python_enable_replacements": "false", "temp_directory": str(spill)})
+    connection.execute("SET parquet_metadata_cache = true")
     connection.execute("SET preserve_insertion_order = false")
     connection.execute("SET TimeZone = 'UTC'")
     if limits.threads is not None:

@@ -2,14 +2,15 @@
 
 ``python -m tests.bench.bench_nights [NIGHTS]``
 
-The first and the last nights run as they would, each a program of its own. The warehouse between them is made as those
-nights would have made it, rows night by night and cells at once; their reports are copies of one with other dates. The
-input folder holds the files of a week, as log rotation leaves it.
+The first and the last nights run as they would, each a program of its own. Between them lie copies of the first ones
+with other dates: their rows, file by file, and their reports; cells and marts are computed from the rows. The input
+folder holds the files of a week, as log rotation leaves it.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 import os
 import shutil
@@ -18,10 +19,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from specledger.ingest import ingest, session
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from specledger.ingest import ingest
+from specledger.schemas import RAW_TABLES
 from specledger.schemas.config import DEFAULT_SETTINGS
+from specledger.schemas.raw import INGESTED_FILES
+from specledger.schemas.table import Table
 from specledger.schemas.warehouse import Warehouse
 from specledger.transforms.runner import run
 from tests.nightly.simulated import day, write_config, write_night
@@ -39,16 +48,6 @@ cli.main(sys.argv[1:], standalone_mode=False)
 with open("/proc/self/io") as file:
     print(int(file.readline().split()[1]), time.process_time())
 """
-
-
-class Clock(dt.datetime):
-    """Three in the morning after the night that is taken in."""
-
-    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-    @classmethod
-    def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:  # type: ignore[override]
-        return cls.moment
 
 
 def write(folder: Path, number: int) -> Path:
@@ -76,12 +75,15 @@ def nightly(folder: Path, number: int) -> tuple[float, float, float]:
 def nights_between(folder: Path, first: int, last: int) -> None:
     """Make the nights from ``first`` to before ``last`` as if they had been run."""
     warehouse = Warehouse(folder / "warehouse")
-    real = session.dt.datetime
-    session.dt.datetime = Clock  # type: ignore[misc]
-    for number in range(first, last):
-        Clock.moment = dt.datetime.combine(day(number + 1), dt.time(3), dt.UTC)
+    before = [day(first - SAMPLE + number) for number in range(SAMPLE)]
+    models = {date: list(rows_of(warehouse, date)) for date in before}
+    for number in range(first, last - FILES_KEPT):
+        date = before[(number - first) % SAMPLE]
+        for table, name, rows in models[date]:
+            to = day(number + 1) if table is INGESTED_FILES else day(number)
+            warehouse.write(table, to, "chat", name, shifted(rows, day(number) - date))
+    for number in range(last - FILES_KEPT, last):
         ingest(warehouse, [write(folder, number)], deployment="chat", timezone="UTC")
-    session.dt.datetime = real  # type: ignore[misc]
     run(warehouse, DEFAULT_SETTINGS)
     model = folder / "nights" / str(day(first - 1))
     for number in range(first, last):
@@ -91,6 +93,31 @@ def nights_between(folder: Path, first: int, last: int) -> None:
         judged = json.loads((model / "run.json").read_text())
         judged |= {"date": str(day(number)), "newest_ns": time.time_ns()}
         (copy / "run.json").write_text(json.dumps(judged))
+
+
+def rows_of(warehouse: Warehouse, date: dt.date) -> Iterator[tuple[Table, str, pa.Table]]:
+    """The rows that a night gave to each raw table, with the names of their files."""
+    for table in RAW_TABLES:
+        when = None if table is INGESTED_FILES else date
+        for file in warehouse.files(table, date=when):
+            rows = pq.read_table(file.path, partitioning=None)
+            if table is INGESTED_FILES:
+                rows = rows.filter(pc.match_substring(rows["source"], str(date)))
+            yield table, file.path.stem, rows
+
+
+def shifted(rows: pa.Table, by: dt.timedelta) -> pa.Table:
+    """The rows as many days later; the hashes of inputs become others, for so does what they hold."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type):
+            rows = rows.set_column(place, field, pc.add(rows[field.name], pa.scalar(by, pa.duration("us"))))
+        elif field.name in ("head_hash", "content_hash"):
+            hashes = [
+                hashlib.sha256(f"{by} {value}".encode()).hexdigest()[: len(value)]
+                for value in rows[field.name].to_pylist()
+            ]
+            rows = rows.set_column(place, field, pa.array(hashes, field.type))
+    return rows
 
 
 def main(nights: int = 365) -> float:
