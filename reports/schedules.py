@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 
 from ..schemas.config import LoadBand
 from ..schemas.errors import UsageError
 from ..schemas.warehouse import Warehouse
 from .evidence import evidence
+from .evidence_queries import REACH, READS
 from .model import Schedule, ScheduleBand
 from .recommend import BandAdvice, Recommendation, recommend
 from .schedule import Limits
@@ -22,7 +24,8 @@ def schedules(warehouse: Warehouse, side: Selection, bands: Sequence[LoadBand]) 
 
     A deployment of which the marts hold nothing has none.
     """
-    connection = warehouse.connect()
+    around = {date + dt.timedelta(n) for date in side.dates for n in range(-REACH.days, REACH.days + 1)}
+    connection = warehouse.connect(READS, around)
     found = []
     for deployment in side.deployments[:MOST]:
         dates = [night.date for night in side.nights if night.deployment == deployment]
