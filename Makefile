@@ -30,10 +30,9 @@ test-wheel: $(VENV)/tools  ## Run the tests against the built wheel, in an envir
 	build/wheel/venv/bin/python -m pytest -o pythonpath= $(PYTEST_ARGS) tests/house tests/test_cases.py
 
 .PHONY: bench
-bench: $(VENV)/tools  ## Measure speed and memory against their anchors.
-	@set -e; for file in tests/bench/bench_*.py; do \
-		$(BIN)/python -m tests.bench.$$(basename $$file .py); \
-	done
+bench: $(VENV)/tools  ## Measure speed, size and memory against their anchors, into out/bench.json.
+	mkdir -p out
+	$(BIN)/python -m tests.bench --out out/bench.json
 
 .PHONY: calibrate
 calibrate: $(VENV)/tools  ## Measure false alarms, detection and coverage on simulated fleets (minutes).

@@ -1,0 +1,126 @@
+"""Inputs of any size, made from real captures: what they hold is real, only repeated with other times and names."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import zstandard
+
+from specledger.schemas.raw import SNAPSHOTS
+from specledger.schemas.table import quote
+from specledger.schemas.warehouse import Warehouse
+from tests import captures
+
+EVERY_S = 5
+BEGIN = 1_789_372_800
+
+
+def text(capture: str, name: str) -> str:
+    """A file of a capture."""
+    with (captures.folder(capture) / name).open("rb") as file:
+        return zstandard.ZstdDecompressor().stream_reader(file).read().decode()
+
+
+def scrape_texts(capture: str = "default_flags") -> list[str]:
+    """The scrapes of one server under load."""
+    return re.split(r"^# scraped_at .*\n", text(capture, "metrics.prom.zst"), flags=re.MULTILINE)[1:]
+
+
+def scrapes(path: Path, size: float) -> Path:
+    """A file of scrapes of at least that many MB, 5 s between them."""
+    texts = scrape_texts()
+    with path.open("w") as file:
+        number = 0
+        while file.tell() < size * 1e6:
+            file.write(f"# scraped_at {BEGIN + EVERY_S * number}\n{texts[number % len(texts)]}")
+            number += 1
+    return path
+
+
+def server_log(path: Path, capture: str, size: float) -> Path:
+    """One start of a server and then its working records, again and again, at least that many MB in all."""
+    content = text(capture, "server.log.zst").encode()
+    ready = content.index(b"\n", content.index(b"Application startup complete")) + 1
+    end = re.search(rb"^.*\[shutdown\].*$", content, re.MULTILINE)
+    body = content[ready : end.start() if end else None]
+    with path.open("wb") as out:
+        out.write(content[:ready])
+        while out.tell() < size * 1e6:
+            out.write(body)
+    return path
+
+
+def responses(path: Path, size: float, capture: str = "spec_k3_draft") -> Path:
+    """Logged responses with detailed arrays, at least that many MB; each has an id and a time of its own."""
+    # Cut once around what differs from copy to copy: dumping each line anew would take longer than reading it.
+    pieces = []
+    for line in text(capture, "responses.jsonl.zst").splitlines():
+        row = json.loads(line)
+        start = f'"start_unix": {row["start_unix"]!r}'
+        pieces.append((row["start_unix"], line.replace(start, "<start>", 1).split(row["request_id"])))
+    span = max(start for start, _ in pieces) - min(start for start, _ in pieces) + 60
+    with path.open("w") as file:
+        turn = 0
+        while file.tell() < size * 1e6:
+            for number, (start, parts) in enumerate(pieces):
+                moved = f'"start_unix": {start + turn * span:.6f}'
+                file.write(f"r{turn}-{number}".join(parts).replace("<start>", moved, 1) + "\n")
+            turn += 1
+    return path
+
+
+def fleet(warehouse: Warehouse, turns: int, instances: int, capture: str = "spec_k3_draft") -> int:
+    """Raw snapshots of many servers whose counters rise all day as those of a capture did; how many there are."""
+    import duckdb
+
+    from specledger.ingest.run import ingest
+
+    one = Warehouse(warehouse.root / "_capture")
+    ingest(one, [captures.folder(capture) / "metrics.prom.zst"], deployment="d")
+    columns = ", ".join(_risen(column.name, column.type) for column in SNAPSHOTS.stored_columns)
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TABLE seen AS {one.select(SNAPSHOTS)}")
+        connection.execute(
+            "CREATE TABLE span AS SELECT max(scraped_at) - min(scraped_at) + INTERVAL 5 SECOND AS span, "
+            "date_trunc('day', min(scraped_at)) + INTERVAL 1 SECOND - min(scraped_at) AS ahead FROM seen"
+        )
+        for name, function in (("latest", "arg_max"), ("earliest", "arg_min")):
+            connection.execute(f"CREATE TABLE {name} AS SELECT {function}(seen, scraped_at) AS seen FROM seen")
+        rows = connection.sql(
+            f"SELECT {columns} FROM seen, latest, earliest, span, range({turns}) AS turns (turn), "
+            f"range({instances}) AS servers (server) "
+            "WHERE seen.scraped_at + ahead + turn * span < date_trunc('day', seen.scraped_at) + INTERVAL 1 DAY "
+            "ORDER BY server, turn, seen.scraped_at"
+        ).to_arrow_table()
+    day = rows["scraped_at"][0].as_py().date()
+    warehouse.write(SNAPSHOTS, day, "d", "exposition-0", rows)
+    return rows.num_rows
+
+
+def _risen(name: str, kind: str) -> str:
+    """A column of one scrape of one server in one turn; what counts goes on from where the turn before ended."""
+    own, more = f"seen.{quote(name)}", f"turn * (latest.seen.{quote(name)} - earliest.seen.{quote(name)})"
+    if name == "scraped_at":
+        return "seen.scraped_at + ahead + turn * span AS scraped_at"
+    if name == "process_started_at":
+        return "min(seen.scraped_at) OVER () + ahead - INTERVAL 1 HOUR AS process_started_at"
+    if name == "instance":
+        return "'server-' || server AS instance"
+    if kind == "BIGINT" and name not in ("byte_offset", "kv_tokens"):
+        return f"{own} + {more} AS {quote(name)}"
+    if kind == "BIGINT[]":
+        return f"{_list(own, f'latest.{own}', f'earliest.{own}')} AS {quote(name)}"
+    if kind.startswith("STRUCT"):
+        last, first = f"latest.{own}", f"earliest.{own}"
+        return (
+            f"struct_pack(le := {own}.le, n := {_list(f'{own}.n', f'{last}.n', f'{first}.n')}, "
+            f"sum := {own}.sum + turn * ({last}.sum - {first}.sum), "
+            f"count := {own}.count + turn * ({last}.count - {first}.count)) AS {quote(name)}"
+        )
+    return f"{own} AS {quote(name)}"
+
+
+def _list(own: str, last: str, first: str) -> str:
+    return f"list_transform(list_zip({own}, {last}, {first}), lambda x: x[1] + turn * (x[2] - x[3]))"

@@ -1,0 +1,115 @@
+"""What every benchmark measures alike: medians of repeated runs, whole programs with their memory, and one table."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = (sys.executable, "-m", "specledger")
+REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a figure of ours, its anchor, and what their ratio should be."""
+
+    work: str
+    size: str
+    ours: str
+    anchor: str
+    ratio: float
+    goal: float
+    at_least: bool = False
+    """Whether the ratio should be at least the goal; at most otherwise."""
+    anchor_name: str = ""
+    kept: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kept", self.ratio >= self.goal if self.at_least else self.ratio <= self.goal)
+
+    def cells(self) -> list[str]:
+        """The line as texts, in the order of ``HEAD``."""
+        goal = f"{'≥' if self.at_least else '≤'} {self.goal:g}"
+        state = "" if self.kept else "missed"
+        return [self.work, self.size, self.ours, self.anchor_name, self.anchor, f"{self.ratio:.3g}", goal, state]
+
+    def as_json(self) -> dict[str, Any]:
+        """The line for a file."""
+        return asdict(self)
+
+
+HEAD = ["work", "size", "specledger", "anchor", "anchor's figure", "ratio", "goal", ""]
+
+
+def table(rows: Iterable[Row]) -> str:
+    """All lines as a Markdown table."""
+    lines = [HEAD, ["---"] * len(HEAD), *(row.cells() for row in rows)]
+    widths = [max(len(line[place]) for line in lines if line[0] != "---") for place in range(len(HEAD))]
+    padded = (
+        [("-" * width if text == "---" else text.ljust(width)) for text, width in zip(line, widths, strict=True)]
+        for line in lines
+    )
+    return "\n".join("| " + " | ".join(line) + " |" for line in padded)
+
+
+def seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Median wall time of a few runs after one to warm up."""
+    work()
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def pair(ours: Callable[[], object], theirs: Callable[[], object], repeats: int = REPEATS) -> tuple[float, float]:
+    """Median wall times of two pieces of work run in turn, so that a machine that slows down slows both."""
+    ours(), theirs()
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(repeats):
+        for work, found in zip((ours, theirs), times, strict=True):
+            begin = time.perf_counter()
+            work()
+            found.append(time.perf_counter() - begin)
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a whole program took."""
+
+    seconds: float
+    peak_mb: float
+    output: str
+
+
+def program(arguments: Sequence[str], may_exit: Sequence[int] = (0,)) -> Ran:
+    """Run a program and wait for it; RuntimeError where it ends otherwise than it may."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        [*map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=ROOT
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in may_exit:
+        raise RuntimeError(f"{' '.join(map(str, arguments))} ended with {process.returncode}: {output[-2_000:]}")
+    return Ran(time.perf_counter() - begin, usage.ru_maxrss / 1024, output)
+
+
+def megabytes(path: Path) -> float:
+    """Size of a file, or of all files below a folder."""
+    files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
+    return sum(one.stat().st_size for one in files) / 1e6

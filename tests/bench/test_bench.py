@@ -1,0 +1,69 @@
+"""The benchmarks run and compare like with like; how fast is measured by ``make bench`` alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from specledger.ingest.run import ingest
+from specledger.schemas.raw import SNAPSHOTS
+from specledger.schemas.warehouse import Warehouse
+from tests.bench import bench_ingest, inputs
+from tests.bench.__main__ import BENCHES, main
+from tests.bench.measure import Row, table
+from tests.scale import SCALE
+
+
+def test_a_row_says_whether_its_goal_was_kept() -> None:
+    fast, slow = (Row("a", "", "", "", ratio, 50.0, at_least=True) for ratio in (51.0, 49.0))
+    small, large = (Row("a", "", "", "", ratio, 3.0) for ratio in (2.0, 4.0))
+    assert [row.kept for row in (fast, slow, small, large)] == [True, False, True, False]
+    assert table([slow]).splitlines()[2].endswith("| 49    | ≥ 50 | missed |")
+
+
+@pytest.mark.parametrize("name", ["ingest", "transforms"] if SCALE == 1 else BENCHES)
+def test_a_benchmark_runs(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "bench.json"
+    main(["--only", name, "--scale", "0.01", "--out", str(out)])
+    rows = json.loads(out.read_text())["rows"]
+    assert rows
+    assert all(math.isfinite(row["ratio"]) and row["goal"] > 0 for row in rows)
+
+
+def test_repeated_responses_are_requests_of_their_own(tmp_path: Path) -> None:
+    path = inputs.responses(tmp_path / "responses.jsonl", 3.0)
+    report = ingest(tmp_path / "warehouse", [path], deployment="d")
+    assert report.rows["requests"] == len(path.read_text().splitlines())
+    assert report.formats["responses"].duplicates == report.formats["responses"].rejects == 0
+
+
+def test_counters_of_a_fleet_rise_all_day(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path / "warehouse")
+    count = inputs.fleet(warehouse, 3, 2)
+    with warehouse.connect(["snapshots"]) as connection:
+        (found,) = connection.execute(
+            "SELECT count(*), count(DISTINCT instance), count(*) FILTER (grown < 0) FROM (SELECT instance, "
+            "generation_tokens - lag(generation_tokens) OVER (PARTITION BY instance ORDER BY scraped_at) AS grown "
+            "FROM snapshots)"
+        ).fetchall()
+    assert found == (count, 2, 0)
+    assert len(warehouse.files(SNAPSHOTS)) == 1
+
+
+def test_the_anchor_of_responses_reads_what_ingest_keeps(tmp_path: Path) -> None:
+    import duckdb
+
+    path = inputs.responses(tmp_path / "responses.jsonl", 0.1)
+    columns = ", ".join(f"{name}: '{kind}'" for name, kind in bench_ingest.COLUMNS.items())
+    with duckdb.connect() as connection:
+        (found,) = connection.execute(
+            f"SELECT count(*), sum(num_spec_steps), sum(list_sum(per_step_accepted)) FROM (SELECT {bench_ingest.FLAT} "
+            f"FROM read_json('{path}', format = 'newline_delimited', columns = {{{columns}}}))"
+        ).fetchall()
+    ingest(tmp_path / "warehouse", [path], deployment="d")
+    with Warehouse(tmp_path / "warehouse").connect(["requests"]) as connection:
+        kept = connection.execute("SELECT count(*), sum(rounds), sum(list_sum(step_accepted)) FROM requests").fetchall()
+    assert kept == [found]
