@@ -10,7 +10,7 @@ import gzip
 import io
 import resource
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -51,6 +51,18 @@ HEADS = (
     b"\x0a",
 )
 
+REWRITTEN: tuple[Callable[[bytes], bytes], ...] = (
+    lambda content: content.decode("utf-8", "replace").encode("utf-16"),
+    lambda content: b"\xef\xbb\xbf" + content,
+    lambda content: content.replace(b"\n", b"\r\n"),
+    lambda content: content.replace(b"\n", b"\r"),
+    lambda content: content + bytes(5_000),
+    lambda content: bytes(70_000) + content,
+    lambda content: b"[" + b",".join(content.splitlines()) + b"]",
+    lambda content: gzip.compress(gzip.compress(content, 1), 1),
+)
+"""What editors, other systems, crashes, log rotation and eager compression make of a file."""
+
 
 @cache
 def captured() -> list[bytes]:
@@ -72,6 +84,8 @@ def fuzzed(random: Random) -> bytes:
         mutate(random, content)
     if random.random() < 0.1:
         content[:0] = random.choice(HEADS)
+    if random.random() < 0.1:
+        content = bytearray(random.choice(REWRITTEN)(bytes(content)))
     packed = random.random()
     if packed < 0.05:
         content = bytearray(gzip.compress(content, 1))
