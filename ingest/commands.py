@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import click
 
+from ..schemas.engine import EngineChoice
 from ..schemas.errors import RejectedInput
-from ..schemas.options import written_warehouse_option
+from ..schemas.options import config_option, engine_option, written_warehouse_option
+from ..schemas.spark import cluster_of
+from ..schemas.warehouse import Warehouse
 from .formats import FORMATS
 from .report import IngestReport
 from .run import DEFAULT_DEPLOYMENT
@@ -57,6 +61,8 @@ def _labels(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> d
 @click.option("--hash-text", is_flag=True, help="Store hashes of prompts and outputs; text is never stored.")
 @click.option("--strict", is_flag=True, help="Exit with 4 if anything new was rejected.")
 @written_warehouse_option
+@config_option
+@engine_option
 def ingest(
     paths: tuple[str, ...],
     deployment: str,
@@ -68,18 +74,23 @@ def ingest(
     hash_text: bool,
     strict: bool,
     warehouse: str,
+    config: Path | None,
+    engine: EngineChoice,
 ) -> None:
-    report = run_ingest(
-        warehouse,
-        paths,
-        deployment=deployment,
-        instance=instance,
-        labels=labels,
-        format=kind,
-        year=year,
-        timezone=timezone,
-        hash_text=hash_text,
-    )
+    del config  # only its [engine] bears on this
+    with cluster_of(engine, Warehouse(warehouse)) as cluster:
+        report = run_ingest(
+            warehouse,
+            paths,
+            deployment=deployment,
+            instance=instance,
+            labels=labels,
+            format=kind,
+            year=year,
+            timezone=timezone,
+            hash_text=hash_text,
+            cluster=cluster,
+        )
     _say(report)
     if strict and report.rejects:
         raise RejectedInput(f"{_count(report.rejects, 'record')} rejected: the table rejects says where and why.")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import zoneinfo
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from ..schemas.errors import UsageError
 from ..schemas.warehouse import Warehouse, check_deployment, is_text
 from .formats import FORMATS
 from .report import IngestReport
+
+if TYPE_CHECKING:
+    from ..schemas.spark import Cluster
 
 DEFAULT_DEPLOYMENT = "default"
 
@@ -27,12 +32,14 @@ def ingest(
     timezone: str | None = None,
     hash_text: bool = False,
     progress: Callable[[str], None] | None = None,
+    cluster: Cluster | None = None,
 ) -> IngestReport:
     """Read inputs into the raw tables of a warehouse; what it holds already changes nothing.
 
     ``paths`` are files, folders, globs, ``-`` or URLs. ``instance`` is the deployment's name unless given, ``format``
     is told from the content unless given, ``year`` and ``timezone`` are those of log lines that have none,
-    ``hash_text`` stores hashes of prompts and outputs (never their text), ``progress`` is told what is being read.
+    ``hash_text`` stores hashes of prompts and outputs (never their text), ``progress`` is told what is being read. With
+    ``cluster`` its workers read what are files, and this process stores what they found.
 
     What cannot be read becomes a row of ``rejects``. Raises UsageError for wrong arguments, WarehouseError if the
     warehouse cannot be written. A run that was ended in the middle leaves nothing half-written: run it again.
@@ -41,12 +48,15 @@ def ingest(
     # What follows needs polars and pyarrow, which take longer to import than a wrong option takes to be told.
     from .opening import locate
     from .prepare import Options
+    from .readings import Readings
+    from .rehearsal import rehearse
     from .session import Session
 
     place = warehouse if isinstance(warehouse, Warehouse) else Warehouse(warehouse)
     found = locate(paths, place.root)
     options = Options(deployment, instance, format, year, timezone, hash_text)
-    return Session(place, options, progress).run(found, dict(labels or {}))
+    readings = Readings(cluster, functools.partial(rehearse, place, options), found) if cluster else None
+    return Session(place, options, progress, readings).run(found, dict(labels or {}))
 
 
 def check_options(

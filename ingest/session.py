@@ -6,7 +6,6 @@ import datetime as dt
 import logging
 import shutil
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +16,12 @@ from ..schemas.lock import exclusive
 from .deployments import ensure_deployments, store_labels
 from .formats import FORMATS, UNKNOWN, Format
 from .identity import Known, KnownInputs
+from .lookahead import Lookahead
 from .opening import Located, modified_at, named_instant
 from .prepare import AlreadyKnown, Options, Prepared, Refused, Waiting, prepare, refused
 from .publishing import recover
-from .reader import Input, InputContext, Progress
+from .reader import Input, InputContext, Progress, Sink
+from .readings import Read, Reading, Readings, ended, read
 from .report import IngestReport
 from .sink import Batch, InputSink, ManySink
 from .streams import digest, hexdigest
@@ -38,13 +39,23 @@ logger = logging.getLogger(__name__)
 class Session:
     """One run of ``ingest``."""
 
-    def __init__(self, warehouse: Warehouse, options: Options, progress: Callable[[str], None] | None) -> None:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        options: Options,
+        progress: Callable[[str], None] | None = None,
+        readings: Readings | None = None,
+    ) -> None:
+        """``readings`` are what others read of the inputs."""
         self._warehouse = warehouse
         self._options = options
         self._progress = progress or (lambda _: None)
-        self._report = IngestReport()
+        self._readings = readings
         self._notes: dict[str, None] = {}
         self._now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+        self._batch = self._new_batch()
+        self._bytes = 0
+        self._report = IngestReport()
         self._deployments = {options.deployment}
         self._formats_in: dict[str, set[str]] = {}
         self._refused: list[Refused] = []
@@ -58,8 +69,6 @@ class Session:
             self._warehouse.mark()
             recover(self._warehouse)
             self._known = KnownInputs(self._warehouse, self._options.deployment, self._options.server, self._now)
-            self._batch = self._new_batch()
-            self._bytes = 0
             try:
                 self._read_all(located)
                 self._refuse_all()
@@ -67,6 +76,8 @@ class Session:
                 self._commit()
             finally:
                 self._batch.discard()
+                if self._readings:
+                    self._readings.close()
                 for path in self._spooled:
                     path.unlink(missing_ok=True)
             deployment, server = self._options.deployment, self._options.server
@@ -78,13 +89,13 @@ class Session:
     # --- the loop ------------------------------------------------------------------------------------------------
 
     def _read_all(self, located: list[Located]) -> None:
-        waiting = _Lookahead(located, self._prepare)
+        waiting = Lookahead(located, self._prepare)
         try:
             self._read_waiting(waiting)
         finally:
             waiting.close()
 
-    def _read_waiting(self, waiting: _Lookahead) -> None:
+    def _read_waiting(self, waiting: Lookahead) -> None:
         while (item := waiting.peek()) is not None:
             if isinstance(item, Located):
                 waiting.take()
@@ -138,19 +149,33 @@ class Session:
         item = self._with_carried(item, followed)
         number = self._batch.open(item.context, item.format.name, item.before)
         try:
-            progress = item.format.load().read(item.stream.buffered(), item.context, InputSink(self._batch, number))
+            found = self._read(item, InputSink(self._batch, number))
         except (SpecledgerError, MemoryError):
             item.stream.close()
             raise
         except Exception as error:
             self._fail(item, number, error)
             return
-        self._bytes += item.stream.position
-        self._finish(item, number, progress)
+        self._bytes += found.position
+        self._finish(item, number, found)
 
-    def _read_many(self, kind: Format, waiting: _Lookahead) -> None:
+    def _read(self, item: Prepared, sink: Sink) -> Read:
+        """Read an input, or take what was read of it."""
+        if reading := self._reading(item):
+            item.stream.close()
+            reading.play(sink)
+            return reading.reads[0]
+        return read(item, sink)
+
+    def _reading(self, item: Prepared) -> Reading | None:
+        return self._readings.of(item) if self._readings else None
+
+    def _read_many(self, kind: Format, waiting: Lookahead) -> None:
         """Read as many inputs of a format as one batch may hold; where that fails, one after the other."""
         self._commit()
+        if isinstance(item := waiting.peek(), Prepared) and (reading := self._reading(item)):
+            self._play_many(reading, waiting)
+            return
         sink, taken = ManySink(self._batch), list[Prepared]()
 
         def inputs() -> Iterator[Input]:
@@ -164,7 +189,7 @@ class Session:
                 self._known.add(item.known(item.stream.position))
 
         try:
-            progresses = kind.load().read_many(inputs(), sink)
+            progresses = self._read_together(kind, inputs(), sink, taken)
         except (SpecledgerError, MemoryError):
             for item in taken:
                 item.stream.close()
@@ -177,19 +202,48 @@ class Session:
                 self._read_one(item.reopened())
             return
         for item, number, progress in zip(taken, sink.numbers, progresses, strict=True):
-            self._finish(item, number, progress)
+            self._finish(item, number, ended(item, progress))
+
+    def _read_together(
+        self, kind: Format, inputs: Iterator[Input], sink: ManySink, taken: list[Prepared]
+    ) -> list[Progress]:
+        """Read inputs, which are added to ``taken`` as they are; where each of them ended."""
+        del taken
+        progresses: list[Progress] = kind.load().read_many(inputs, sink)
+        return progresses
+
+    def _play_many(self, reading: Reading, waiting: Lookahead) -> None:
+        """Take what was read of several inputs, if they are the next ones; else read those that are."""
+        taken: list[Prepared] = []
+        for context, found in zip(reading.contexts, reading.reads, strict=True):
+            item = waiting.peek()
+            if not isinstance(item, Prepared) or item.context != context:
+                break
+            waiting.take()
+            item.stream.close()
+            taken.append(item)
+            self._known.add(found.known)
+        if len(taken) < len(reading.contexts):
+            reading.path.unlink(missing_ok=True)
+            for item in taken:
+                self._read_one(item.reopened())
+            return
+        sink = ManySink(self._batch)
+        sink.numbers = [self._batch.open(item.context, item.format.name, item.before) for item in taken]
+        reading.play(sink)
+        for item, number, found in zip(taken, sink.numbers, reading.reads, strict=True):
+            self._bytes += found.position
+            self._finish(item, number, found)
 
     def _full(self) -> bool:
         return len(self._batch.tallies) >= BATCH_INPUTS or self._bytes >= BATCH_BYTES
 
-    def _finish(self, item: Prepared, number: int, progress: Progress) -> None:
-        if item.stream.damage:
-            self._batch.reject(number, item.stream.position, item.stream.damage, "", 1)
-        known = replace(item.known(progress.offset), resume=progress.resume, waiting=progress.waiting)
-        self._known.add(known)
-        self._batch.finish(number, known)
-        self._carry(item.located, item.format, progress.resume, None if item.stream.damage else progress.torn)
-        item.stream.close()
+    def _finish(self, item: Prepared, number: int, found: Read) -> None:
+        if found.damage:
+            self._batch.reject(number, found.position, found.damage, "", 1)
+        self._known.add(found.known)
+        self._batch.finish(number, found.known)
+        self._carry(item.located, item.format, found.progress.resume, None if found.damage else found.progress.torn)
 
     def _fail(self, item: Prepared, number: int, error: Exception) -> None:
         """A failing reader is a fault of ours: what it read is kept, the rest refused, and the next run tries again."""
@@ -236,7 +290,7 @@ class Session:
         return replace(item, context=context)
 
     @staticmethod
-    def _follows(item: Prepared, waiting: _Lookahead) -> bool:
+    def _follows(item: Prepared, waiting: Lookahead) -> bool:
         """Whether the next input is the next file of the same set, new, not a copy, and at least a line long."""
         following = waiting.peek() if waiting.rotation == item.located.rotation else None
         return (
@@ -309,37 +363,3 @@ class Session:
             if tally.first_reject:
                 self._report.rejected.append((tally.context.source, tally.first_reject))
         self._batch, self._bytes = self._new_batch(), 0
-
-
-class _Lookahead:
-    """The inputs in order, of which the next can be looked at; each is prepared when nothing before it is unread."""
-
-    def __init__(self, located: list[Located], prepare: Callable[[Located], Prepared | Located | None]) -> None:
-        self._located = deque(located)
-        self._prepare = prepare
-        self._next: Prepared | Located | None = None
-
-    @property
-    def rotation(self) -> tuple[str, str] | None:
-        """The rotated set of the next input that was not prepared."""
-        return self._located[0].rotation if self._located else None
-
-    def peek(self) -> Prepared | Located | None:
-        while self._next is None and self._located:
-            self._next = self._prepare(self._located.popleft())
-        return self._next
-
-    def take(self) -> None:
-        self._next = None
-
-    def put_back(self) -> None:
-        """Have the next input prepared anew, as more is known by now."""
-        if isinstance(self._next, Prepared):
-            self._located.appendleft(self._next.located)
-            self.close()
-            self._next = None
-
-    def close(self) -> None:
-        """Close the input that nobody came to take."""
-        if isinstance(self._next, Prepared):
-            self._next.stream.close()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from ..schemas.errors import UsageError
+from ..schemas.options import engine_name_option
 
 MOST_DAYS = 3_660
 """Ten years: more is a slip of the keyboard."""
@@ -25,7 +27,8 @@ MOST_DAYS = 3_660
 @click.option("--date", metavar="YYYY-MM-DD", help="The night to judge, a UTC date.  [default: yesterday]")
 @click.option("--backfill", metavar="FIRST..LAST", help="Judge every night from one date to another.")
 @click.option("--check-config", is_flag=True, help="Only check the configuration.")
-def nightly(config: Path, date: str | None, backfill: str | None, check_config: bool) -> int:
+@engine_name_option
+def nightly(config: Path, date: str | None, backfill: str | None, check_config: bool, engine: str | None) -> int:
     """Ingest, transform and judge a night, and keep its reports.
 
     Whatever happened before, to files or to earlier runs, the next run puts it right: it can be started at any time,
@@ -39,6 +42,8 @@ def nightly(config: Path, date: str | None, backfill: str | None, check_config: 
 
     dates = _dates(date, backfill)
     loaded = load(config)
+    if engine is not None:
+        loaded = replace(loaded, engine=replace(loaded.engine, name=engine))
     if check_config:
         sources, reports = plural(len(loaded.sources), "source"), plural(len(loaded.comparisons), "report")
         click.echo(f"{config} can be used: {sources}, {reports}.")

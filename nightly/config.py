@@ -9,10 +9,10 @@ import functools
 import hashlib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..ingest.run import DEFAULT_DEPLOYMENT, check_options
 from ..reports import acknowledge
@@ -20,11 +20,14 @@ from ..reports.acknowledge import Acknowledgement
 from ..reports.gates import GateSet, load_gates
 from ..schemas import CELL_TABLES, MART_TABLES, RAW_TABLES
 from ..schemas.config import KNOWN_TABLES, Settings, settings_from
+from ..schemas.engine import EngineChoice, engine_from
 from ..schemas.errors import ConfigError
 from ..schemas.object_store import is_url
 from ..transforms.partitions import INPUTS
 from .section import Section
 from .toml_lines import TomlLines
+
+T = TypeVar("T")
 
 BASELINE_NIGHTS = 14
 """Two weeks: every day of the week twice, and enough nights to tell their variance."""
@@ -112,6 +115,7 @@ class Config:
     comparisons: tuple[Comparison, ...]
     hook: Hook | None
     housekeeping: Housekeeping
+    engine: EngineChoice
     fingerprint: str
     """Of everything in the files that bears on a report."""
 
@@ -123,7 +127,7 @@ def load(path: Path) -> Config:
     lines = TomlLines(path, text)
     top = Section(document, (), lines, KNOWN_TABLES)
     folder = path.absolute().parent
-    settings = _settings(document, lines)
+    settings = _placed(lines, lambda: settings_from(document, path))
     sources = tuple(_source(section, folder) for section in top.sections("source", _SOURCE))
     if not sources:
         top.refuse("source", "is missing: name at least one [[source]] with paths")
@@ -140,6 +144,7 @@ def load(path: Path) -> Config:
         comparisons,
         _hook(top.section("hook", _HOOK)) if "hook" in top else None,
         _housekeeping(top.section("housekeeping", _HOUSEKEEPING)),
+        _placed(lines, lambda: engine_from(document, path)),
         hashlib.sha256("\0".join(read).encode()).hexdigest()[:16],
     )
 
@@ -162,12 +167,13 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from error
 
 
-def _settings(document: dict[str, Any], lines: TomlLines) -> Settings:
+def _placed(lines: TomlLines, read: Callable[[], T]) -> T:
+    """What ``read`` gives; a ConfigError that it raises with file and key gets the line."""
     try:
-        return settings_from(document, lines.path)
+        return read()
     except ConfigError as error:
         message = str(error).removeprefix(f"{lines.path}: ")
-        keys = re.match(r"\[?(bands|goodput)\]?(?:\.(\w+))?", message)
+        keys = re.match(r"\[?(bands|goodput|engine)\]?(?:\.(\w+))?", message)
         place = lines.at(*filter(None, keys.groups())) if keys else str(lines.path)
         raise ConfigError(f"{place}: {message}") from error
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import __version__
 from ..reports.writers import publish
+from ..schemas.engine import StageNumbers
 
 SCHEMA_VERSION = 1
 RECORD = "run.json"
@@ -80,6 +81,8 @@ class Record:
     """Partitions whose cells were computed or removed."""
     dates: Sequence[str] = ()
     """Dates whose marts were computed."""
+    stages: Sequence[StageNumbers] = ()
+    """What ingest and transform took on a cluster; nothing where this machine did it alone."""
     reports: Sequence[Judged] = ()
     fingerprint: str | None = None
     """Of everything the reports rest on: while it stays, the reports stay."""

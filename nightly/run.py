@@ -16,6 +16,7 @@ from ..reports import trend_page
 from ..reports.outcome import EXIT_FAILED_GATE, EXIT_UNANSWERED
 from ..schemas.errors import NothingFound, SpecledgerError, WarehouseError
 from ..schemas.lock import exclusive
+from ..schemas.spark import Cluster, cluster_of
 from ..schemas.warehouse import Warehouse
 from ..schemas.working_copy import opened, publish
 from ..transforms import runner
@@ -46,8 +47,9 @@ def run(config: Config, dates: Sequence[dt.date]) -> int:
         warehouse = Warehouse(root)
         night = _Night(warehouse, config, record.new(dates[-1], _now()))
         try:
-            night.take_in()
-            night.compute()
+            with cluster_of(config.engine, warehouse) as cluster:
+                night.take_in(cluster)
+                night.compute(cluster)
             publish(root)  # so that reports rest on what everyone can read
             night.judge(dates)
             night.tidy()
@@ -70,11 +72,11 @@ class _Night:
         self.errors: list[str] = []
         self._written: Counter[tuple[dt.date, str]] = Counter()
 
-    def take_in(self) -> None:
+    def take_in(self, cluster: Cluster | None) -> None:
         """Ingest every source; one that fails does not keep the others from it."""
-        self.record.sources = [self._ingested(source) for source in self._config.sources]
+        self.record.sources = [self._ingested(source, cluster) for source in self._config.sources]
 
-    def _ingested(self, source: Source) -> SourceOutcome:
+    def _ingested(self, source: Source, cluster: Cluster | None) -> SourceOutcome:
         outcome = SourceOutcome(source.deployment, source.paths)
         paths = list(source.paths)
         while paths:
@@ -89,6 +91,7 @@ class _Night:
                     year=source.year,
                     timezone=source.timezone,
                     hash_text=source.hash_text,
+                    cluster=cluster,
                 )
             except WarehouseError:
                 raise
@@ -112,9 +115,12 @@ class _Night:
         outcome.error = str(error)
         self.errors.append(str(error))
 
-    def compute(self) -> None:
+    def compute(self, cluster: Cluster | None) -> None:
         """Compute cells and marts of what changed."""
-        summary = runner.run(self._warehouse, self._config.settings)
+        summary = runner.run(self._warehouse, self._config.settings, cluster=cluster)
+        if cluster is not None:
+            self.record.stages = cluster.stages
+            self.record.versions = {**self.record.versions, "spark": cluster.version}
         self.record.partitions = len(summary.computed) + len(summary.removed)
         self.record.dates = [date.isoformat() for date in summary.dates]
 

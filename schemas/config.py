@@ -84,7 +84,7 @@ def parse_load_bands(labels: tuple[str, ...] | list[str]) -> tuple[LoadBand, ...
 DEFAULT_SETTINGS = Settings(parse_load_bands(DEFAULT_LOAD_BANDS))
 
 
-KNOWN_TABLES = ("warehouse", "out", "metrics", "source", "bands", "goodput", "report", "hook", "housekeeping")
+KNOWN_TABLES = ("warehouse", "out", "metrics", "source", "bands", "goodput", "report", "hook", "housekeeping", "engine")
 """What stands at the top of a configuration: that of a night serves every command, which takes its share of it."""
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from .engine import ENGINES
+
 Command = Callable[..., Any]
 
 
@@ -69,9 +71,29 @@ config_option = click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="TOML file with [bands] and [goodput] settings.",
+    help="TOML file with [bands], [goodput] and [engine] settings.",
 )
 """Passes ``config: Path | None``, for ``schemas.config.load_settings``."""
+
+
+engine_name_option = click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    help="What computes: DuckDB on this machine, or the same on Spark.  [default: what [engine] says, else duckdb]",
+)
+"""Passes ``engine: str | None``, a name."""
+
+
+def engine_option(command: Command) -> Command:
+    """Passes ``engine: EngineChoice``; needs ``config: Path | None`` to be passed too, whose ``[engine]`` it is from."""
+
+    @functools.wraps(command)
+    def chosen(*, engine: str | None, config: Path | None, **options: Any) -> Any:
+        from .engine import load_engine
+
+        return command(engine=load_engine(config, engine), config=config, **options)
+
+    return engine_name_option(chosen)
 
 
 def format_option(*choices: str) -> Callable[[Any], Any]:

@@ -1,8 +1,7 @@
-"""Staging and cells of a batch of partitions: raw files bound as views, the SQL run once, the result published."""
+"""Staging and cells of a batch of partitions: raw files bound as views, the SQL run once, the result written aside."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from ..schemas.warehouse import DataFile, Warehouse, scan
 from .carry import CARRY_DAYS, carried
 from .catalog import query, transforms
 from .partitions import INPUTS, Inputs, Partition
-from .results import publish, remove, select_sorted
+from .results import Staged, select_sorted, stage
 
 if TYPE_CHECKING:
     import duckdb
@@ -45,6 +44,10 @@ class Batch:
 
     members: tuple[tuple[Partition, Inputs], ...]
     instances: tuple[str, ...] | None = None
+    number: int = 0
+    """Its place among the parts of one partition."""
+    size: int = 0
+    """Bytes of raw files; those of a part in proportion to its rows."""
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
@@ -71,54 +74,53 @@ class Batch:
 
 
 def batches(
-    connection: duckdb.DuckDBPyConnection, members: Iterable[tuple[Partition, Inputs]]
+    connection: duckdb.DuckDBPyConnection, members: Iterable[tuple[Partition, Inputs]], limit: int | None = None
 ) -> Iterator[tuple[Batch, ...]]:
-    """Batches of about ``BATCH_BYTES``; a partition that is larger comes as several batches of its instances."""
+    """Batches of about ``limit`` bytes (BATCH_BYTES); a partition that is larger comes as several of its instances."""
+    limit = limit or BATCH_BYTES
     together: list[tuple[Partition, Inputs]] = []
     for partition, inputs in sorted(members, key=lambda member: member[0]):
-        if inputs.size > BATCH_BYTES:
-            yield tuple(_split(connection, partition, inputs))
+        if inputs.size > limit:
+            yield tuple(_split(connection, partition, inputs, limit))
             continue
-        if together and sum(own.size for _, own in together) + inputs.size > BATCH_BYTES:
-            yield (Batch(tuple(together)),)
+        if together and _size(together) + inputs.size > limit:
+            yield (Batch(tuple(together), size=_size(together)),)
             together = []
         together.append((partition, inputs))
     if together:
-        yield (Batch(tuple(together)),)
+        yield (Batch(tuple(together), size=_size(together)),)
 
 
-def _split(connection: duckdb.DuckDBPyConnection, partition: Partition, inputs: Inputs) -> Iterator[Batch]:
+def _size(members: Iterable[tuple[Partition, Inputs]]) -> int:
+    return sum(inputs.size for _, inputs in members)
+
+
+def _split(connection: duckdb.DuckDBPyConnection, partition: Partition, inputs: Inputs, limit: int) -> Iterator[Batch]:
     """The instances of a large partition, in order of their names, as batches of about equal rows."""
     counted = " UNION ALL ".join(
         f"SELECT instance FROM ({scan(TABLES[name], _paths(files))})" for name, files in inputs.own.items() if files
     )
     rows = connection.sql(f"SELECT instance, count(*) FROM ({counted}) GROUP BY ALL ORDER BY ALL").fetchall()
-    share = sum(count for _, count in rows) * BATCH_BYTES / inputs.size
-    chosen: list[str] = []
-    taken = 0
+    bytes_a_row = inputs.size / sum(count for _, count in rows)
+    parts: list[tuple[list[str], int]] = []
     for instance, count in rows:
-        if chosen and taken + count > share:
-            yield Batch(((partition, inputs),), tuple(chosen))
-            chosen, taken = [], 0
-        chosen.append(instance)
-        taken += count
-    yield Batch(((partition, inputs),), tuple(chosen))
+        if not parts or (parts[-1][1] + count) * bytes_a_row > limit:
+            parts.append(([], 0))
+        chosen, taken = parts[-1]
+        parts[-1] = [*chosen, instance], taken + count
+    for number, (chosen, taken) in enumerate(parts):
+        yield Batch(((partition, inputs),), tuple(chosen), number, round(taken * bytes_a_row))
 
 
-def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, parts: tuple[Batch, ...]) -> None:
-    """Compute the cells of the batches, which are one batch or the parts of one partition, and publish them."""
-    written: dict[tuple[str, Partition], list[str]] = defaultdict(list)
-    for number, batch in enumerate(parts):
-        name = f"part-{number:03}"
-        with carried(connection, warehouse, batch.carried) as files:
-            _bind(connection, batch, files)
-            for table in _computed(connection, batch):
-                rows = select_sorted(connection, table, query("cells", table.name))
-                for partition in publish(warehouse, table, rows, name):
-                    written[table.name, partition].append(name)
-    for partition in {partition for batch in parts for partition in batch.partitions}:
-        for table in transforms("cells"):
-            remove(warehouse, table, partition, keep=written[table.name, partition])
+def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, batch: Batch) -> list[Staged]:
+    """The cells of a batch, written aside."""
+    staged: list[Staged] = []
+    with carried(connection, warehouse, batch.carried) as files:
+        _bind(connection, batch, files)
+        for table in _computed(connection, batch):
+            rows = select_sorted(connection, table, query("cells", table.name))
+            staged += stage(warehouse, table, rows, f"part-{batch.number:03}")
+    return staged
 
 
 def _computed(connection: duckdb.DuckDBPyConnection, batch: Batch) -> Iterator[Table]:

@@ -9,9 +9,11 @@ from typing import TextIO
 
 import click
 
-from ..schemas.errors import MissingExtra, UsageError
+from ..schemas.engine import EngineChoice
+from ..schemas.errors import UsageError
 from ..schemas.kept import settings_to_compute
-from ..schemas.options import config_option, format_option, warehouse_option, written_warehouse_option
+from ..schemas.options import config_option, engine_option, format_option, warehouse_option, written_warehouse_option
+from ..schemas.spark import cluster_of
 from ..schemas.warehouse import Warehouse
 
 
@@ -27,24 +29,20 @@ from ..schemas.warehouse import Warehouse
     help="Only this UTC date; can be given more than once.",
 )
 @click.option("--force", is_flag=True, help="Compute again what has not changed.")
-@click.option(
-    "--engine",
-    type=click.Choice(["duckdb", "spark"]),
-    default="duckdb",
-    show_default=True,
-    help="What computes: DuckDB on this machine, or the same SQL on Spark.",
-)
-def transform(warehouse: str, config: Path | None, dates: tuple[dt.datetime, ...], force: bool, engine: str) -> None:
+@engine_option
+def transform(
+    warehouse: str, config: Path | None, dates: tuple[dt.datetime, ...], force: bool, engine: EngineChoice
+) -> None:
     """Compute cells and marts of what changed since the last run.
 
     The settings of --config stay with the warehouse: later runs and all reports use them until another file is given.
     """
     from .runner import run
 
-    if engine == "spark":
-        raise MissingExtra("Spark is not installed: pip install 'specledger[spark]', or use --engine duckdb.")
     house = Warehouse(warehouse).require()
-    run(house, settings_to_compute(house, config), [date.date() for date in dates] or None, force)
+    settings = settings_to_compute(house, config)
+    with cluster_of(engine, house) as cluster:
+        run(house, settings, [date.date() for date in dates] or None, force, cluster=cluster)
 
 
 @click.command()

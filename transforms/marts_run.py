@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..schemas import TABLES
@@ -13,7 +13,7 @@ from ..schemas.table import Table, quote
 from ..schemas.warehouse import Warehouse, scan
 from .catalog import query, transforms
 from .partitions import Partition
-from .results import publish, remove, select_sorted
+from .results import Staged, select_sorted, stage
 
 if TYPE_CHECKING:
     import duckdb
@@ -24,44 +24,55 @@ REACHING = (ROUND_COST, ROUND_SPLIT, LEDGER)
 """The marts that reach so far, or read one that does; in order."""
 
 
-def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, dates: Iterable[dt.date]) -> None:
-    """Compute and publish every mart of the dates but those that reach to other dates."""
-    days = sorted(dates)
+OWN = tuple(table for table in transforms("marts") if table not in REACHING)
+"""All others, in order."""
+
+
+def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, days: Sequence[dt.date]) -> list[Staged]:
+    """Every mart of the dates but those that reach to other dates, written aside."""
     for table in TABLES.values():
         if table.kind in ("raw", "cells") and table.name != "deployments":
             _bind(connection, warehouse, table, days)
-    own = [table for table in transforms("marts") if table not in REACHING]
-    for table in own:
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {quote(table.name)} AS {query('marts', table.name)}")
-        _publish(connection, warehouse, table, f"FROM {quote(table.name)}", days)
-    for table in own:
-        connection.execute(f"DROP TABLE {quote(table.name)}")
+    return _computed(connection, warehouse, OWN, "true")
 
 
-def compute_ledger(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, dates: Iterable[dt.date]) -> None:
-    """Compute and publish round costs and the ledger of the dates, from what is published of 30 days around."""
-    days = sorted(dates)
+def compute_ledger(
+    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, days: Sequence[dt.date]
+) -> list[Staged]:
+    """Round costs and the ledger of the dates, from what is published of 30 days around, written aside."""
     reach = sorted({day + dt.timedelta(n) for day in days for n in range(-LEDGER_REACH.days, LEDGER_REACH.days + 1)})
-    wanted = ", ".join(f"DATE '{day}'" for day in days)
     for name in sorted({name for table in REACHING for name in table.reads} - {"deployments"}):
         if TABLES[name] not in REACHING:
             _bind(connection, warehouse, TABLES[name], days if TABLES[name].kind == "raw" else reach)
-    for table in REACHING:
-        select = f"SELECT * FROM ({query('marts', table.name)}) WHERE date IN ({wanted})"
-        _publish(connection, warehouse, table, select, days)
-        _bind(connection, warehouse, table, days)
+    wanted = ", ".join(f"DATE '{day}'" for day in days)
+    return _computed(connection, warehouse, REACHING, f"date IN ({wanted})")
 
 
-def _bind(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: Table, days: list[dt.date]) -> None:
+def stored(warehouse: Warehouse, tables: Iterable[Table], days: Iterable[dt.date]) -> set[Partition]:
+    """The partitions of these dates that have files of one of the tables."""
+    return {
+        Partition(file.date, file.deployment)
+        for day in days
+        for table in tables
+        for file in warehouse.files(table, date=day)
+    }
+
+
+def _computed(
+    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, tables: Sequence[Table], where: str
+) -> list[Staged]:
+    """Tables of which each may read those before it."""
+    staged: list[Staged] = []
+    for table in tables:
+        select = f"SELECT * FROM ({query('marts', table.name)}) WHERE {where}"
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {quote(table.name)} AS {select}")
+        staged += stage(warehouse, table, select_sorted(connection, table, f"FROM {quote(table.name)}"), "part")
+    for table in tables:
+        connection.execute(f"DROP TABLE {quote(table.name)}")
+    return staged
+
+
+def _bind(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: Table, days: Iterable[dt.date]) -> None:
     paths = [str(file.path.resolve()) for day in days for file in warehouse.files(table, date=day)]
     select = scan(table, paths) if paths else table.empty_select()
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote(table.name)} AS {select}")
-
-
-def _publish(
-    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: Table, select: str, days: list[dt.date]
-) -> None:
-    written = set(publish(warehouse, table, select_sorted(connection, table, select), "part"))
-    stored = {Partition(file.date, file.deployment) for day in days for file in warehouse.files(table, date=day)}
-    for partition in stored - written:
-        remove(warehouse, table, partition, keep=())

@@ -1,10 +1,18 @@
-"""Taking the rows of a transform from DuckDB and putting them in their partitions."""
+"""Taking the rows of a transform from DuckDB, writing them aside, and putting them in their partitions.
+
+Rows are written where they are computed and put in their places by the one who ordered it: what is computed twice, or
+by somebody who was given up, is never seen.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..schemas import TABLES
 from ..schemas.table import Table, quote
 from ..schemas.warehouse import Warehouse
 from .partitions import Partition
@@ -21,15 +29,42 @@ def select_sorted(connection: duckdb.DuckDBPyConnection, table: Table, select: s
     return rows
 
 
-def publish(warehouse: Warehouse, table: Table, rows: pa.Table, name: str) -> list[Partition]:
-    """Write the rows of each partition as its file ``name``; gives the partitions that have rows.
+@dataclass(frozen=True)
+class Staged:
+    """The rows of one partition, written to a file aside, and the name that this is to have."""
+
+    table: str
+    partition: Partition
+    name: str
+    path: Path
+    size: int
+    """Bytes of the file."""
+
+
+def stage(warehouse: Warehouse, table: Table, rows: pa.Table, name: str) -> list[Staged]:
+    """Write the rows of each partition aside, to become its file ``name``; one for each partition that has rows.
 
     ``rows`` must be sorted by date and deployment.
     """
-    found = _slices(rows)
-    for partition, own in found.items():
-        warehouse.write(table, partition.date, partition.deployment, name, own)
-    return list(found)
+    found = []
+    for partition, own in _slices(rows).items():
+        path = warehouse.stage(table, own)
+        found.append(Staged(table.name, partition, name, path, path.stat().st_size))
+    return found
+
+
+def publish(
+    warehouse: Warehouse, tables: Iterable[Table], partitions: Iterable[Partition], staged: Iterable[Staged]
+) -> None:
+    """Put files in their places, and remove what else these partitions have of these tables."""
+    named: dict[tuple[str, Partition], list[str]] = defaultdict(list)
+    for one in staged:
+        folder = warehouse.partition(TABLES[one.table], one.partition.date, one.partition.deployment)
+        warehouse.publish(one.path, folder / f"{one.name}.parquet")
+        named[one.table, one.partition].append(one.name)
+    for partition in partitions:
+        for table in tables:
+            remove(warehouse, table, partition, keep=named[table.name, partition])
 
 
 def remove(warehouse: Warehouse, table: Table, partition: Partition, keep: Iterable[str]) -> None:

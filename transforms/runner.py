@@ -7,8 +7,9 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..schemas import TABLES
+from ..schemas import CELL_TABLES
 from ..schemas.config import Settings
 from ..schemas.kept import keep_beginning, keep_settings
 from ..schemas.lock import exclusive
@@ -17,15 +18,22 @@ from . import cells_run, marts_run
 from .carry import sweep
 from .catalog import transforms
 from .database import NO_LIMITS, Limits, connect, publish_database
+from .engines import Engine, Here, OnSpark, bind_deployments
 from .fingerprints import Fingerprints, StartRecords
-from .partitions import Partition
+from .partitions import Inputs, Partition
 from .plan import Plan
-from .results import remove
+from .results import publish
+
+if TYPE_CHECKING:
+    from ..schemas.spark import Cluster
 
 log = logging.getLogger(__name__)
 
 DATES_TOGETHER = 31
 """Dates whose marts are computed in one go."""
+LEAST_BATCH_BYTES = 1 << 20
+UNITS_A_SLOT = 4
+"""Units of work for each one that can run at a time: enough for all to end together, few for the cost of starting."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +51,12 @@ def run(
     dates: Iterable[dt.date] | None = None,
     force: bool = False,
     limits: Limits = NO_LIMITS,
+    cluster: Cluster | None = None,
 ) -> Summary:
     """Compute what changed since the last run, of the given dates or of all; everything of them under ``force``.
 
-    Raises EmptyWarehouse where nothing was ever ingested, WarehouseLocked where another run does not end.
+    With ``cluster`` its workers compute, and ``limits`` hold for this process only. Raises EmptyWarehouse where nothing
+    was ever ingested, WarehouseLocked where another run does not end.
     """
     warehouse.require()
     began = time.time()
@@ -54,26 +64,27 @@ def run(
         warehouse.mark()
         sweep(warehouse)
         keep_settings(warehouse, settings)
-        connection.execute(f"CREATE VIEW deployments AS {warehouse.select(TABLES['deployments'])}")
+        bind_deployments(connection, warehouse)
         plan = Plan(warehouse, Fingerprints(settings, StartRecords(connection)), dates, force)
-        for partition in plan.vanished:
-            for table in transforms("cells"):
-                remove(warehouse, table, partition, keep=())
+        engine: Engine = OnSpark(cluster, warehouse, settings) if cluster else Here(connection, warehouse)
+        publish(warehouse, transforms("cells"), plan.vanished, ())
         plan.cells_removed(plan.vanished)
         computed: list[Partition] = []
-        for parts in cells_run.batches(connection, plan.changed()):
-            cells_run.compute(connection, warehouse, parts)
+        changed = list(plan.changed())
+        groups = list(cells_run.batches(connection, changed, _limit(changed, engine.slots)))
+        batches = [batch for parts in groups for batch in parts]
+        results = engine.each("cells", cells_run.compute, batches, lambda batch: batch.size)
+        for parts in groups:
+            staged = [one for _ in parts for one in next(results)]
+            publish(warehouse, transforms("cells"), parts[0].partitions, staged)
             plan.cells_computed(parts[0].partitions)
             computed += parts[0].partitions
             log.info("Computed the cells of %d partitions, to %s.", len(computed), computed[-1].date)
         days = plan.days_with_other_marts()
-        for some in _together(days):
-            marts_run.compute(connection, warehouse, some)
+        for some in _marts(engine, warehouse, "marts", days):
             plan.marts_computed(some)
             log.info("Computed the marts of %s to %s.", some[0], some[-1])
-        ledgers = plan.days_with_other_ledgers()
-        for some in _together(ledgers):
-            marts_run.compute_ledger(connection, warehouse, some)
+        for some in _marts(engine, warehouse, "ledgers", plan.days_with_other_ledgers()):
             plan.ledgers_computed(some)
         publish_database(warehouse, settings)
         if dates is None:
@@ -81,6 +92,26 @@ def run(
     return Summary(tuple(computed), plan.vanished, tuple(days))
 
 
-def _together(days: Sequence[dt.date]) -> Iterator[Sequence[dt.date]]:
-    for start in range(0, len(days), DATES_TOGETHER):
-        yield days[start : start + DATES_TOGETHER]
+def _limit(changed: Sequence[tuple[Partition, Inputs]], slots: int) -> int | None:
+    """Bytes of a batch: less than usual where several run at a time, so that all of them have work to the end."""
+    if slots == 1:
+        return None
+    total = sum(inputs.size for _, inputs in changed)
+    return min(cells_run.BATCH_BYTES, max(LEAST_BATCH_BYTES, total // (UNITS_A_SLOT * slots)))
+
+
+def _marts(engine: Engine, warehouse: Warehouse, stage: str, days: Sequence[dt.date]) -> Iterator[Sequence[dt.date]]:
+    """Compute and publish the marts or ledgers of these dates; some of them at a time, which it gives once done."""
+    work, tables, read = {
+        "marts": (marts_run.compute, marts_run.OWN, CELL_TABLES),
+        "ledgers": (marts_run.compute_ledger, marts_run.REACHING, marts_run.OWN),
+    }[stage]
+
+    def size(some: Sequence[dt.date]) -> int:
+        return sum(file.size for table in read for day in some for file in warehouse.files(table, date=day))
+
+    count = min(DATES_TOGETHER, max(1, -(-len(days) // engine.slots)))
+    together = [days[start : start + count] for start in range(0, len(days), count)]
+    for some, staged in zip(together, engine.each(stage, work, together, size), strict=True):
+        publish(warehouse, tables, marts_run.stored(warehouse, tables, some), staged)
+        yield some

@@ -14,8 +14,10 @@ from specledger.schemas.raw import REQUESTS, SNAPSHOTS
 from specledger.schemas.table import Table, quote
 from specledger.schemas.warehouse import Warehouse
 from specledger.transforms import cells_run
+from specledger.transforms.catalog import transforms
 from specledger.transforms.database import connect
 from specledger.transforms.partitions import RawFiles
+from specledger.transforms.results import publish
 from tests.bench import inputs
 from tests.bench.measure import Row, pair
 from tests.reports.fleet import WORLD
@@ -60,7 +62,8 @@ def _row(work: str, count: int, warehouse: Warehouse, query: str, anchor: str) -
 
         def ours() -> None:
             for parts in cells_run.batches(connection, members):
-                cells_run.compute(connection, warehouse, parts)
+                staged = [one for batch in parts for one in cells_run.compute(connection, warehouse, batch)]
+                publish(warehouse, transforms("cells"), parts[0].partitions, staged)
 
         mine, theirs = pair(ours, lambda: connection.execute(plain).fetchall())
     return Row(

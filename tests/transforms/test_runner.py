@@ -22,7 +22,7 @@ from specledger.schemas.warehouse import DATABASE, Warehouse
 from specledger.transforms import cells_run
 from specledger.transforms.database import Limits
 from specledger.transforms.partitions import Partition
-from specledger.transforms.results import publish
+from specledger.transforms.results import publish, stage
 from specledger.transforms.runner import Summary, run
 from tests.transforms.raw import DAY, at, full_row, histogram
 
@@ -247,7 +247,9 @@ def test_rows_of_many_deployments_go_each_to_its_own(tmp_path: Path) -> None:
     rows = pa.Table.from_pylist(
         [given | {"date": day, "deployment": name, "instance": name} for day, name in found for _ in range(20)]
     )
-    assert publish(warehouse, table, rows, "x") == [Partition(*place) for place in found]
+    staged = stage(warehouse, table, rows, "x")
+    assert [one.partition for one in staged] == [Partition(*place) for place in found]
+    publish(warehouse, [table], [], staged)
     strays = f"SELECT * FROM ({warehouse.select(table)}) WHERE deployment <> instance"
     assert duckdb.sql(strays).fetchall() == []
 

@@ -1,0 +1,82 @@
+"""Which engine computes: what a command line and the table ``[engine]`` of a configuration say, and what a run tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from .config import read_toml
+from .errors import ConfigError
+
+ENGINES = ("duckdb", "spark")
+KEYS = ("name", "master", "conf")
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """``name`` of the engine; for Spark where its cluster is, and its own settings as they are passed on."""
+
+    name: str = ENGINES[0]
+    master: str | None = None
+    """As Spark writes it (``local[4]``, ``spark://…``, ``yarn``, ``k8s://…``, ``sc://…``); None leaves it to Spark."""
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StageNumbers:
+    """What one stage of a run on a cluster took."""
+
+    stage: str
+    tasks: int
+    retries: int
+    """Runs of tasks that had to be repeated."""
+    workers: int
+    """Machines and processes that took part."""
+    read_bytes: int
+    written_bytes: int
+    task_seconds: float
+    """Of all tasks together."""
+    seconds: float
+    """From the first task's order to the last one's answer."""
+
+
+def load_engine(config: Path | None, name: str | None) -> EngineChoice:
+    """The engine of that name, or of the configuration's, with what the configuration says of it."""
+    found = EngineChoice() if config is None else engine_from(read_toml(config), config)
+    return found if name is None else replace(found, name=name)
+
+
+def engine_from(document: Mapping[str, Any], path: Path) -> EngineChoice:
+    """The table ``[engine]`` of a parsed configuration; ConfigError names file and key."""
+    section = document.get("engine", {})
+    if not isinstance(section, dict):
+        raise ConfigError(f"{path}: [engine] must be a table.")
+    for key in section:
+        if key not in KEYS:
+            raise ConfigError(f"{path}: engine.{key} is not known; known are {', '.join(KEYS)}.")
+    name, master, conf = section.get("name", ENGINES[0]), section.get("master"), section.get("conf", {})
+    if name not in ENGINES:
+        raise ConfigError(f"{path}: engine.name must be {' or '.join(ENGINES)}.")
+    if master is not None and (not isinstance(master, str) or not master.strip()):
+        raise ConfigError(f"{path}: engine.master must be text such as local[4] or spark://host:7077.")
+    if not isinstance(conf, dict):
+        raise ConfigError(f"{path}: engine.conf must be a table of Spark's settings.")
+    return EngineChoice(name, master, dict(_flat(conf, "", path)))
+
+
+def _flat(conf: Mapping[str, Any], before: str, path: Path) -> list[tuple[str, str]]:
+    """Settings by their whole names, whether the dots in these were quoted or made tables of them."""
+    found: list[tuple[str, str]] = []
+    for key, value in conf.items():
+        name = f"{before}{key}"
+        if isinstance(value, dict):
+            found += _flat(value, f"{name}.", path)
+        elif isinstance(value, bool):
+            found.append((name, str(value).lower()))
+        elif isinstance(value, str | int | float):
+            found.append((name, str(value)))
+        else:
+            raise ConfigError(f"{path}: engine.conf.{name} must be text, a number, true or false.")
+    return found
