@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
-from . import __version__, logs
+from . import logs
 from .schemas.errors import SpecledgerError
+from .version import __version__
 
 PROGRAM = "specledger"
 

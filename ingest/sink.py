@@ -12,10 +12,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from .. import __version__
 from ..schemas import RAW_TABLES
 from ..schemas.raw import INGESTED_FILES
 from ..schemas.views import PARTS
+from ..version import __version__
 from .dedupe import PartitionKeys, Pass
 from .identity import Known, pack_resume
 from .plausible import impossible, refusal

@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..reports import writers
 from ..reports.build import Question, build
 from ..reports.model import Report, Side
@@ -19,6 +18,7 @@ from ..schemas import TABLES
 from ..schemas.warehouse import Warehouse
 from ..transforms.partitions import INPUTS
 from ..transforms.state import State
+from ..version import __version__
 from . import hook
 from .config import Comparison, Config
 from .record import Judged, bad_dates

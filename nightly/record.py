@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..reports.writers import publish
+from ..version import __version__
 
 SCHEMA_VERSION = 1
 RECORD = "run.json"

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .. import __version__
 from ..schemas import CELL_TABLES, TABLES
 from ..schemas.config import DEFAULT_SETTINGS, Settings
 from ..schemas.errors import EmptyWarehouse
 from ..schemas.measures import ACCEPTANCE_LENGTH
 from ..schemas.warehouse import Warehouse
+from ..version import __version__
 from . import advice as advices
 from . import changes as differences
 from . import correctness, grid, quality

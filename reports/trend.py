@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from .. import __version__
 from ..schemas.config import LoadBand, Settings
 from ..schemas.warehouse import Warehouse
+from ..version import __version__
 from . import model
 from .cells_read import CellReader
 from .format import plural
