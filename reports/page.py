@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from . import format as form
 from .charts.palette import css_variables
-from .plain import unbroken
+from .plain import straight, unbroken
 
 TEMPLATES = Path(__file__).parent / "templates"
 _COMMAND = re.compile("`(specledger [a-z]+)`")
@@ -75,8 +75,8 @@ def _environment() -> jinja2.Environment:
 
 
 def _set(text: str) -> str:
-    """Text as it stands in the page: escaped, figures with their units unbroken, commands in their own type."""
-    return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(unbroken(text)))))  # noqa: S704
+    """Text as it stands in the page: escaped, in its direction, figures unbroken from their units, commands in code."""
+    return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(unbroken(straight(text))))))  # noqa: S704
 
 
 def _style() -> str:

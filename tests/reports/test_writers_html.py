@@ -84,6 +84,7 @@ def test_hostile_text_is_text() -> None:
     assert len(document.xpath("//script[not(@type)]")) == 2
     assert "{{ 7 * 7 }}" in shown
     assert "<!--" not in page
+    assert "\u202e" not in shown
 
 
 def test_data_in_scripts_cannot_end_them() -> None:
