@@ -41,7 +41,7 @@ DAMAGED = '{"request_id": "a", "usage": \n{"nothing": 1}\n'
 COLUMNS = "100"
 """Width of the terminal of all shown output."""
 _BLOCK = re.compile(r"^```(sql|python|console)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
-_COMMAND = re.compile(r"^\$ (.*(?:\\\n.*)*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+_COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 
 def build(folder: Path) -> None:

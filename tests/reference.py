@@ -75,7 +75,8 @@ def _option(option: click.Option, context: click.Context) -> tuple[str, str]:
 
 def configuration() -> Iterator[str]:
     """Every key of every TOML file."""
-    yield "# Configuration\n\n`specledger init` writes a first `specledger.toml`; [gates.md](../gates.md) shows the others.\n"
+    yield "# Configuration\n"
+    yield "`specledger init` writes a first `specledger.toml`; [gates.md](../gates.md) shows the other files.\n"
     for place, (file, keys) in TOML.items():
         yield f"## {place}\n\nIn {file}.\n"
         yield _table(("key", "meaning"), ((f"`{key}`", sentence) for key, sentence in keys.items()))

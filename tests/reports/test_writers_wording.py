@@ -10,7 +10,7 @@ import pytest
 
 from specledger.reports import next_steps, wording
 from specledger.reports.format import change, figure, hundredths, interval, listed, number, percent, tolerance
-from specledger.reports.model import Advice, Effect, Report, Schedule, ScheduleBand, SplitRow
+from specledger.reports.model import Advice, Effect, Origin, Report, Schedule, ScheduleBand, SplitRow
 from tests.sample_reports import band, example, gate, no_data, not_comparable, one_request, report
 
 
@@ -152,6 +152,12 @@ def test_speculation_on_both_sides_is_no_switch() -> None:
     bands = (band("all", 1.2, None, side="baseline"), band("all", 1.1, None))
     assert wording.switch(report(bands=bands)) is None
     assert wording.switch(report(bands=bands[:1])) is None
+
+
+def test_requests_that_tell_nothing_of_rounds_are_no_sign_that_speculation_is_off() -> None:
+    found = report(**SWITCHED)
+    counted = replace(found.baseline, origins=(Origin("requests", 9, rounds=0), Origin("snapshots", 9, rounds=500)))
+    assert wording.switch(replace(found, baseline=counted)) is None
 
 
 def test_the_next_step_is_the_first_advice_of_a_report_that_needs_one() -> None:
