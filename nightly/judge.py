@@ -44,7 +44,8 @@ class Nights:
         self._evaluated = [(file.date, file.path.name, file.size) for file in warehouse.files(TABLES["quality"])]
 
     @functools.cached_property
-    def _selector(self) -> Selector:
+    def selector(self) -> Selector:
+        """Of everything that was measured in the warehouse."""
         with self._warehouse.connect(["deployments"]) as connection:
             return Selector.of(self._warehouse, connection)
 
@@ -73,7 +74,7 @@ class Nights:
             acknowledged=comparison.acknowledged,
             settings=self._config.settings,
         )
-        report = build(self._warehouse, question, now)
+        report = build(self._warehouse, question, now, self.selector)
         target = folder(self._config, date, comparison.name)
         writers.write_all(report, target)
         judged = _judged(comparison.name, report)
@@ -93,7 +94,7 @@ class Nights:
         if comparison.baseline is not None:
             return comparison.baseline.replace("$night", f"DATE '{date}'")
         first = date - dt.timedelta(comparison.within_days)
-        measured = self._selector.select(comparison.candidate).dates
+        measured = self.selector.select(comparison.candidate).dates
         good = [day for day in measured if first <= day < date and day not in bad]
         return on(comparison.candidate, good[-comparison.nights :])
 

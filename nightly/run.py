@@ -68,6 +68,7 @@ class _Night:
         self._config = config
         self.record = started
         self.errors: list[str] = []
+        self._nights: Nights | None = None
         self._written: Counter[tuple[dt.date, str]] = Counter()
 
     def take_in(self) -> None:
@@ -121,7 +122,7 @@ class _Night:
     def judge(self, dates: Iterable[dt.date]) -> None:
         """Judge the nights, and again those that late rows have changed; in order: each is an example to the next."""
         before = record.nights(self._config.out)
-        nights = Nights(self._warehouse, self._config)
+        self._nights = nights = Nights(self._warehouse, self._config)
         recent = sorted(before)[-LATE_NIGHTS:]
         late = {day for day in recent if nights.newest(day) > before[day].get("newest_ns", 0)}
         for day in sorted(late):
@@ -159,7 +160,8 @@ class _Night:
 
     def tidy(self) -> None:
         """Write the page of all nights, then compact and remove what has had its time."""
-        trend_page.write(self._warehouse, self._config.out, self._config.settings, _now())
+        selector = self._nights.selector if self._nights else None
+        trend_page.write(self._warehouse, self._config.out, self._config.settings, _now(), selector=selector)
         self.record.housekeeping = housekeeping.run(self._warehouse, self._config.housekeeping, self._config.settings)
 
     def close(self, dates: Sequence[dt.date]) -> None:

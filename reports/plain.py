@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
-_FIGURE = re.compile(r"(?<=\d) (?=%|(?:ms|s|points|tokens|GPU)\b)")
+_FIGURE = re.compile(r"(?<=\d) (?=%|(?:ms|s|points|tokens|GPU)\b)|(?<=\bK) (?==)|(?<=\bK =) (?=\d)")
 _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 DIRECTION_MARKS = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -176,12 +176,12 @@ class _Publisher:
         """The state that the working copy is in, and the files that the store has not got."""
         after, uploads = Manifest(run), []
         for path, status in walk(self._cache.copy):
-            place = self._cache.copy / path
-            if place.suffix == ".json":
-                after.texts[path] = place.read_text(encoding="utf-8")
+            if path.endswith(".json"):
+                after.texts[path] = (self._cache.copy / path).read_text(encoding="utf-8")
                 continue
             known = self.base.files.get(path)
             if known is None or (known.size, known.modified_ns) != (status.st_size, status.st_mtime_ns):
+                place = self._cache.copy / path
                 content = digest(place)
                 version = known.version if known and known.digest == content else version_of(content, run)
                 if known is None or known.version != version:

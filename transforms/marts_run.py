@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..schemas import TABLES
 from ..schemas.cost_marts import ROUND_COST, ROUND_SPLIT
-from ..schemas.marts import LEDGER
+from ..schemas.marts import DEPLOYMENT_DAYS, LEDGER
 from ..schemas.table import Table, quote
 from ..schemas.warehouse import Warehouse, scan
 from .catalog import query, transforms
@@ -38,10 +38,18 @@ def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, dates: 
         connection.execute(f"DROP TABLE {quote(table.name)}")
 
 
-def compute_ledger(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, dates: Iterable[dt.date]) -> None:
-    """Compute and publish round costs and the ledger of the dates, from what is published of 30 days around."""
+def plain_days(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, dates: Iterable[dt.date]) -> set[dt.date]:
+    """Those of the dates on which a deployment ran without speculation, by the marts that are published."""
+    _bind(connection, warehouse, DEPLOYMENT_DAYS, sorted(dates))
+    rows = connection.execute("SELECT DISTINCT date FROM deployment_days WHERE NOT speculative").fetchall()
+    return {date for (date,) in rows}
+
+
+def compute_ledger(
+    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, dates: Iterable[dt.date], reach: list[dt.date]
+) -> None:
+    """Compute and publish round costs and the ledger of the dates, from what is published of those they reach to."""
     days = sorted(dates)
-    reach = sorted({day + dt.timedelta(n) for day in days for n in range(-LEDGER_REACH.days, LEDGER_REACH.days + 1)})
     wanted = ", ".join(f"DATE '{day}'" for day in days)
     for name in sorted({name for table in REACHING for name in table.reads} - {"deployments"}):
         if TABLES[name] not in REACHING:

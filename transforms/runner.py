@@ -69,11 +69,11 @@ def run(
         days = plan.days_with_other_marts()
         for some in _together(days):
             marts_run.compute(connection, warehouse, some)
-            plan.marts_computed(some)
+            plan.marts_computed(some, marts_run.plain_days(connection, warehouse, some))
             log.info("Computed the marts of %s to %s.", some[0], some[-1])
         ledgers = plan.days_with_other_ledgers()
         for some in _together(ledgers):
-            marts_run.compute_ledger(connection, warehouse, some)
+            marts_run.compute_ledger(connection, warehouse, some, plan.reach(some))
             plan.ledgers_computed(some)
         publish_database(warehouse, settings)
         if dates is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from specledger.reports import next_steps, wording
+from specledger.reports import next_steps, plain, wording
 from specledger.reports.format import change, figure, hundredths, interval, listed, number, percent, tolerance
 from specledger.reports.model import Advice, Effect, Origin, Report, Schedule, ScheduleBand, SplitRow
 from tests.sample_reports import band, example, gate, no_data, not_comparable, one_request, report
@@ -353,3 +353,7 @@ def test_long_lists_are_cut_and_counted() -> None:
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed(list("abcdefgh"), most=3) == "a, b, c and 5 more"
+
+
+def test_figures_stay_on_the_line_of_their_unit_and_name() -> None:
+    assert plain.unbroken("2 of 3 at K = 3 (9.1 ms)") == "2 of 3 at K_=_3 (9.1_ms)".replace("_", plain.NO_BREAK)
