@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from .content_hash import digest, hexdigest
 from .dedupe import Pass
 from .known_records import records
-from .streams import CHUNK, InputStream, digest, hexdigest
+from .streams import CHUNK, InputStream
 
 if TYPE_CHECKING:
     from ..schemas.warehouse import Warehouse
