@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
-from . import __version__, logs
+from . import logs
 from .schemas.errors import SpecledgerError
+from .version import __version__
 
 PROGRAM = "specledger"
 
@@ -63,6 +64,16 @@ EXIT_USAGE = 2
 EXIT_FAILED = 4
 EXIT_INTERRUPTED = 130
 EXIT_READER_GONE = 141
+EXIT_CODES = {
+    0: "Done, and no gate failed.",
+    1: "A gate failed; warnings and acknowledged regressions do not count.",
+    EXIT_USAGE: "Wrong use: an option, path, expression or configuration that cannot be used, or an empty warehouse.",
+    3: "A gate marked `required` has no answer, and none failed.",
+    EXIT_FAILED: "The run itself failed: a disk, a server, a lock, rejects under `--strict`, or a fault of specledger.",
+    EXIT_INTERRUPTED: "Interrupted from the keyboard.",
+    EXIT_READER_GONE: "Whoever read the output closed it.",
+}
+"""What an exit code says."""
 
 
 class _ReaderGone(Exception):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ..schemas.raw import DEPLOYMENTS
+from .content_hash import digest, hexdigest
 from .sink import SCHEMAS
-from .streams import digest, hexdigest
 
 if TYPE_CHECKING:
     from ..schemas.warehouse import Warehouse

@@ -15,8 +15,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from .exposition_scan import Reading, Scrape, Vocabulary, scan
-from .exposition_split import Piece, pieces
+from .exposition_repeats import Scanner
+from .exposition_scan import Reading, Scrape, Vocabulary
+from .exposition_split import SERVER_MARK, Piece, pieces
 from .reader import BatchOfOne, BatchSink, Input, InputContext, Progress, Sink
 from .series_layout import ends_open
 from .series_rows import MAX_LAYOUTS, RowBuilder
@@ -27,8 +28,6 @@ SCAN_BYTES = 2 << 20
 SHOWN_LINES = 10
 """Bad lines of one scrape that get a reject of their own; the rest share one."""
 
-SERVER_MARK = b"# scraped_from "
-"""A comment behind the ``# scraped_at`` line: the address of the server."""
 _END_MARK = b"# EOF"
 _COUNTER_FAMILY = re.compile(rb"^# TYPE (\S+) counter\s*\n([^#\n][^\n{ ]*)", re.MULTILINE)
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -90,6 +89,7 @@ class _Batch:
         """What is being taken apart while more is read; NumPy and Arrow leave Python's lock for that."""
         self.contexts: list[InputContext] = []
         self.vocabulary = Vocabulary()
+        self.scanner = Scanner(self.vocabulary)
         self.scrapes: list[Scrape] = []
         self.scrape_bytes = 0
         self.shapes: dict[bytes, _Shape] = {}
@@ -156,8 +156,9 @@ class _Batch:
         if full := self.vocabulary.full:
             self._sort_all(before)
             self.vocabulary, self.shapes, self.before = Vocabulary(), {}, None
+            self.scanner = Scanner(self.vocabulary)
             self.rows.renumber(self.vocabulary)
-        self.scanned = self.pool.submit(scan, self.scrapes, self.vocabulary)
+        self.scanned = self.pool.submit(self.scanner.scan, self.scrapes)
         self.scrapes, self.scrape_bytes = [], 0
         if not full:
             self._sort_all(before)
@@ -239,7 +240,7 @@ class _Batch:
         """Give everything that is held back to the sink."""
         if self.scanned:
             self._sort_all(self.scanned.result())
-        self._sort_all(scan(self.scrapes, self.vocabulary))
+        self._sort_all(self.scanner.scan(self.scrapes))
         self.rows.flush()
 
 

@@ -105,8 +105,8 @@ class Reading:
 def scan(scrapes: Sequence[Scrape], vocabulary: Vocabulary) -> list[Reading]:
     """Take the scrapes apart; one reading for each."""
     text = b"".join(memoryview(scrape.raw)[scrape.start : scrape.stop] for scrape in scrapes)
-    start, blank, end, comments = _lines(text)
-    names = pc.dictionary_encode(_slices(text, start, blank))
+    start, blank, end, comments = sample_lines(text)
+    names = pc.dictionary_encode(slices(text, start, blank))
     codes = vocabulary.codes(names.dictionary)[names.indices.to_numpy()]
     codes[blank == end] = ALONE
     values = np.full(len(codes), np.nan)
@@ -158,7 +158,7 @@ def scan(scrapes: Sequence[Scrape], vocabulary: Vocabulary) -> list[Reading]:
     return readings
 
 
-def _lines(text: bytes) -> tuple[Positions, Positions, Positions, Positions]:
+def sample_lines(text: bytes) -> tuple[Positions, Positions, Positions, Positions]:
     """Start, last blank (else end) and end of every line that may be a sample, and the starts of comments."""
     raw = np.frombuffer(text, np.uint8)
     breaks = np.flatnonzero((raw == _NEWLINE) | (raw == _BLANK))
@@ -176,14 +176,13 @@ def _lines(text: bytes) -> tuple[Positions, Positions, Positions, Positions]:
 def _values(text: bytes, start: Positions, end: Positions) -> tuple[Values, Positions]:
     """The numbers between the positions, and which of them are none."""
     nothing = np.empty(0, np.int64)
-    slices = _slices(text, start, end)
+    texts = slices(text, start, end)
     try:
-        # Digits and signs only: the cast itself refuses what is no text.
-        return pc.cast(slices.view(pa.large_string()), pa.float64()).to_numpy(), nothing
+        return numbers(texts), nothing
     except pa.ArrowInvalid:
         values = np.full(len(start), np.nan)
         failed = []
-        for at, one in enumerate(slices.to_pylist()):
+        for at, one in enumerate(texts.to_pylist()):
             try:
                 values[at] = parse_value(one)
             except LineError:
@@ -191,7 +190,14 @@ def _values(text: bytes, start: Positions, end: Positions) -> tuple[Values, Posi
         return values, np.array(failed, np.int64)
 
 
-def _slices(text: bytes, start: Positions, end: Positions) -> pa.Array:
+def numbers(texts: pa.Array) -> Values:
+    """Each text as a number; ArrowInvalid where one is none."""
+    # Digits and signs only: the cast itself refuses what is no text.
+    values: Values = pc.cast(texts.view(pa.large_string()), pa.float64()).to_numpy()
+    return values
+
+
+def slices(text: bytes, start: Positions, end: Positions) -> pa.Array:
     """The parts of the text from each start to its end, which come in order, as one array."""
     count = len(start)
     offsets = np.empty(2 * count + 1, np.int64)

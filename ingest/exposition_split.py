@@ -12,9 +12,12 @@ MAX_SCRAPE = 64 << 20
 """Longest scrape that is read, in bytes: hundreds of engines fit."""
 
 MARK = b"# scraped_at"
+SERVER_MARK = b"# scraped_from "
+"""A comment behind the ``# scraped_at`` line: the address of the server."""
 # Behind a line that was cut, the mark stands inside a line; only a complete one is believed there.
 _WHOLE_MARK = re.compile(rb"# scraped_at[ \t]+[0-9.]+[ \t]*\r?\n")
 _LONGEST_MARK = 64
+_WINDOW = 1 << 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TEXT = re.compile(rb"[^\s]")
 _HEAD_OF_LONG = 256
@@ -90,9 +93,19 @@ def _piece(raw: bytes, offset: int) -> Piece:
 
 def _marks(held: bytes, start: int) -> Iterator[int]:
     """Where scrapes begin, not before ``start``."""
-    at = held.find(MARK, start)
+    at = _find(held, start)
     while at >= 0:
         line = held.rfind(b"\n", 0, at) + 1
         if line == at or (held[line : line + 1] != b"#" and _WHOLE_MARK.match(held, at)):
             yield at
-        at = held.find(MARK, at + 1)
+        at = _find(held, at + 1)
+
+
+def _find(held: bytes, start: int) -> int:
+    """Where the next mark is, -1 if nowhere."""
+    for begin in range(start, len(held), _WINDOW):
+        # Python searches a long text half as fast as the same in parts that fit into the cache.
+        found = held.find(MARK, begin, begin + _WINDOW + len(MARK) - 1)
+        if found >= 0:
+            return found
+    return -1

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ..schemas.raw import INGESTED_FILES
+from .content_hash import digest, hexdigest
 from .dedupe import Pass
-from .streams import CHUNK, InputStream, digest, hexdigest
+from .known_records import records
+from .streams import CHUNK, InputStream
 
 if TYPE_CHECKING:
     from ..schemas.warehouse import Warehouse
@@ -71,13 +72,8 @@ class KnownInputs:
 
     def __init__(self, warehouse: Warehouse, deployment: str, instance: str, now: dt.datetime) -> None:
         self._now = now
-        paths = [file.path for file in warehouse.files(INGESTED_FILES, deployment=deployment)]
-        columns = ["instance", "source", "bytes", "head_hash", "content_hash", "resume", "ingested_at"]
-        if paths:
-            scan = pl.scan_parquet(paths, hive_partitioning=False).filter(pl.col("instance") == instance)
-            stored = scan.select(columns).collect().sort("ingested_at").drop("instance")
-        else:
-            stored = pl.DataFrame(schema=dict.fromkeys(columns[1:], pl.String) | {"bytes": pl.Int64})
+        stored = records(warehouse, deployment).filter(pl.col("instance") == instance).drop("instance")
+        stored = stored.sort("ingested_at", maintain_order=True)
         stored = stored.with_columns(base=pl.col("content_hash").str.split("@").list.first())
         self._stored = stored
         self._by_content = _Index(stored["base"])

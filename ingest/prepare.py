@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from .content_hash import digest, hexdigest
 from .dedupe import Pass
 from .detect import Detected, detect
 from .formats import FORMATS, UNKNOWN, Format
@@ -14,7 +15,7 @@ from .identity import EMPTY_HASH, Known, KnownInputs, Match, content_key, head_h
 from .object_store import StoredObject
 from .opening import Located, modified_at, named_instant
 from .reader import InputContext
-from .streams import SNIFF_BYTES, InputStream, beginning, digest, hexdigest, open_input, size_of
+from .streams import SNIFF_BYTES, InputStream, beginning, open_input, size_of
 
 SECOND_LOOK = 1 << 20
 """Bytes looked at where the first SNIFF_BYTES do not tell the format: a log may open with one very long line."""

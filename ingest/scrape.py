@@ -23,8 +23,7 @@ from typing import BinaryIO
 import zstandard
 
 from ..schemas.errors import UsageError, WarehouseError
-from .exposition import SERVER_MARK
-from .exposition_split import MARK, MAX_SCRAPE
+from .exposition_split import MARK, MAX_SCRAPE, SERVER_MARK
 from .web import Address, ExchangeError, address, exchange
 
 logger = logging.getLogger(__name__)

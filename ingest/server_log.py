@@ -7,7 +7,7 @@ that hold no record of interest are passed over; a record that can be recognised
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -86,22 +86,22 @@ class _Reader:
         return self._stopped(self._lines.offset)
 
     def _harvests(self) -> Iterator[tuple[Block, Harvest]]:
-        """What is in each block, in order; while one is taken in, the next one is read.
+        """What is in each block, in order; while one is taken in, the next is searched and the one after it read.
 
-        One block ahead and no more: NumPy and Polars leave Python's lock only for so long.
+        No further ahead: NumPy and Polars leave Python's lock only for so long.
         """
         blocks = self._lines.blocks()
-
-        def read_next() -> tuple[Block, Harvest] | None:
+        with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as searcher:
+            searched: tuple[Block, Future[Harvest]] | None = None
             block = next(blocks, None)
-            return (block, self._scanner.scan(block)) if block is not None else None
-
-        with ThreadPoolExecutor(1) as pool:
-            found = read_next()
-            while found is not None:
-                following = pool.submit(read_next)
-                yield found
-                found = following.result()
+            while block is not None:
+                following = reader.submit(next, blocks, None)
+                before, searched = searched, (block, searcher.submit(self._scanner.scan, block))
+                if before is not None:
+                    yield before[0], before[1].result()
+                block = following.result()
+            if searched is not None:
+                yield searched[0], searched[1].result()
 
     def _stopped(self, offset: int, torn: Torn | None = None) -> Progress:
         state = {

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..schemas.errors import SpecledgerError
 from ..schemas.lock import exclusive
+from .content_hash import digest, hexdigest
 from .deployments import ensure_deployments, store_labels
 from .formats import FORMATS, UNKNOWN, Format
 from .identity import Known, KnownInputs
@@ -24,7 +25,6 @@ from .reader import Input, InputContext, Progress, Sink
 from .readings import Read, Reading, Readings, ended, read
 from .report import IngestReport
 from .sink import Batch, InputSink, ManySink
-from .streams import digest, hexdigest
 
 if TYPE_CHECKING:
     from ..schemas.warehouse import Warehouse

@@ -5,23 +5,25 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from .. import __version__
 from ..schemas import RAW_TABLES
 from ..schemas.raw import INGESTED_FILES
 from ..schemas.views import PARTS
+from ..version import __version__
+from .content_hash import digest, hexdigest
 from .dedupe import PartitionKeys, Pass
 from .identity import Known, pack_resume
 from .plausible import impossible, refusal
 from .publishing import Publication, publish
 from .reader import InputContext
-from .streams import digest, hexdigest
 
 if TYPE_CHECKING:
     from ..schemas.table import Table
@@ -85,6 +87,7 @@ class Batch:
         self._partitions: dict[tuple[str, dt.date, str], PartitionKeys] = {}
         self._publication = Publication()
         self._targets: list[tuple[Table, dt.date, str, str]] = []
+        self._waiting: list[tuple[Future[Path], PartitionKeys, tuple[Table, dt.date, str, str]]] = []
         self.written: Counter[tuple[dt.date, str]] = Counter()
         """Rows by date and deployment."""
 
@@ -192,25 +195,30 @@ class Batch:
         """Write all buffered rows that are new to files aside."""
         buffers, self._buffers, self._buffered = self._buffers, {}, 0
         rejected = buffers.pop("rejects", [])
-        for name, frames in buffers.items():
-            rows = self._possible(TABLES[name], pl.concat(frames, how="vertical"))
-            frames.clear()
-            self._write(name, rows)
-        if self._rejects:
-            self._add_rejects()
-        rejected += self._buffers.pop("rejects", [])
-        self._buffered = 0
-        if rejected:
-            self._write("rejects", pl.concat(rejected, how="vertical"))
+        # While files are encoded and compressed, the rows of the next are compared with what is held.
+        with ThreadPoolExecutor(2) as writer:
+            try:
+                for name, frames in buffers.items():
+                    rows = self._possible(TABLES[name], pl.concat(frames, how="vertical"))
+                    frames.clear()
+                    self._write(name, rows, writer)
+                if self._rejects:
+                    self._add_rejects()
+                rejected += self._buffers.pop("rejects", [])
+                self._buffered = 0
+                if rejected:
+                    self._write("rejects", pl.concat(rejected, how="vertical"), writer)
+            finally:
+                self._take_written()
 
-    def _write(self, name: str, rows: pl.DataFrame) -> None:
+    def _write(self, name: str, rows: pl.DataFrame, writer: Executor) -> None:
         """Write those of the rows that are new."""
         if rows.height:
             for part in _partitions(rows):
                 day, deployment = part["_date"][0], part["_deployment"][0]
-                self._stage(TABLES[name], day, deployment, part.drop("_date", "_deployment"))
+                self._stage(TABLES[name], day, deployment, part.drop("_date", "_deployment"), writer)
 
-    def _stage(self, table: Table, day: dt.date, deployment: str, rows: pl.DataFrame) -> None:
+    def _stage(self, table: Table, day: dt.date, deployment: str, rows: pl.DataFrame, writer: Executor) -> None:
         keys = self._keys(table, day, deployment)
         if "ingested_at" in rows.columns:
             rows = rows.with_columns(ingested_at=pl.lit(self._now, pl.Datetime("us")))
@@ -223,18 +231,32 @@ class Batch:
             self.tallies[number].table_rows[table.name] += count
         if new.is_empty():
             return
-        order = [name for name in _ORDER.get(table.name, ("instance", "byte_offset")) if name in new.columns]
-        if not _in_order(new, order):
-            new = new.sort(order, maintain_order=True)
-        path = self._warehouse.stage(table, new.drop("_input").to_arrow())
-        keys.staged(path)
         # The name tells readers whether rows must be put together: requests of several formats, parts of snapshots.
         prefix = PARTS if keys.in_parts else ""
         if table.name == "requests":
             prefix = "+".join(sorted(new["format"].unique().to_list())) + "-"
-        self._targets.append((table, day, deployment, prefix))
+        file = writer.submit(self._staged, table, new.drop("_input"))
+        self._waiting.append((file, keys, (table, day, deployment, prefix)))
         self.written[day, deployment] += new.height
-        self._publication.files.append((path, path))
+
+    def _staged(self, table: Table, rows: pl.DataFrame) -> Path:
+        order = [name for name in _ORDER.get(table.name, ("instance", "byte_offset")) if name in rows.columns]
+        if not _in_order(rows, order):
+            rows = rows.sort(order, maintain_order=True)
+        return self._warehouse.stage(table, rows.to_arrow())
+
+    def _take_written(self) -> None:
+        """Wait for the files that are being written; the error of the first that cannot be, once all are known."""
+        waiting, self._waiting = self._waiting, []
+        failed = [error for file, _, _ in waiting if (error := file.exception())]
+        for file, keys, target in waiting:
+            if file.exception() is None:
+                path = file.result()
+                keys.staged(path)
+                self._targets.append(target)
+                self._publication.files.append((path, path))
+        if failed:
+            raise failed[0]
 
     def _keys(self, table: Table, day: dt.date, deployment: str) -> PartitionKeys:
         place = (table.name, day, deployment)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import zlib
 from collections import deque
@@ -10,7 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from .content_hash import ContentHash, digest, hexdigest
+
 if TYPE_CHECKING:
+    import hashlib
+
     from .object_store import StoredObject
 
 SNIFF_BYTES = 1 << 16
@@ -20,23 +23,11 @@ BOMB_RATIO = 1_000
 """Real logs and scrapes compress up to some hundred times; beyond this it is a trap."""
 BOMB_FLOOR = 1 << 30
 """Decompressed bytes below which no ratio is suspicious."""
-LAG = 1 << 25
-"""Bytes kept unhashed behind the read position: more than the longest line that can wait for its end."""
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _ZSTD_SLICE = 4_096
 """Compressed bytes given to zstd at once: at worst 1,024 blocks of 128 KiB come out."""
-
-
-def digest(data: bytes = b"") -> hashlib._Hash:
-    """The hash by which inputs are known."""
-    return hashlib.sha256(data)
-
-
-def hexdigest(state: hashlib._Hash) -> str:
-    """The first 128 bits of a hash as text."""
-    return state.hexdigest()[:32]
 
 
 class InputStream(io.RawIOBase):
@@ -62,11 +53,9 @@ class InputStream(io.RawIOBase):
         self.position = 0
         self.last = b""
         """The byte before ``position``."""
-        self._hash = digest()
-        self._hashed = 0
-        self._unhashed: deque[bytes] = deque()
-        self._unhashed_bytes = 0
-        self._whole: tuple[int, str | None] = (-1, None)
+        self._hash = ContentHash()
+        self._whole: hashlib._Hash | None = None
+        """The hash of everything, where it was asked for before anything was read."""
         self._final: str | None = None
         self.head = self._peek(SNIFF_BYTES)
 
@@ -92,7 +81,7 @@ class InputStream(io.RawIOBase):
         if self.exhausted:
             rest = b"".join(self._ready)
             self._ready.clear()
-            self._account(rest)
+            self._account(rest, None if self.position else self._whole)
             return io.BytesIO(rest)
         return io.BufferedReader(self, CHUNK)
 
@@ -143,42 +132,27 @@ class InputStream(io.RawIOBase):
 
     # --- hashing -----------------------------------------------------------------------------------------------
 
-    def _account(self, chunk: bytes) -> None:
+    def _account(self, chunk: bytes, after: hashlib._Hash | None = None) -> None:
         self.position += len(chunk)
         self.last = chunk[-1:] or self.last
-        self._unhashed.append(chunk)
-        self._unhashed_bytes += len(chunk)
-        while self._unhashed_bytes - len(self._unhashed[0]) >= LAG:
-            oldest = self._unhashed.popleft()
-            self._hash.update(oldest)
-            self._hashed += len(oldest)
-            self._unhashed_bytes -= len(oldest)
+        self._hash.add(chunk, after)
 
     def prefix_hash(self, offset: int) -> str | None:
         """The hash of the first ``offset`` bytes; None if that lies too far behind what was read."""
         if self._final is not None:
             return self._final if offset == self.position else None
-        if not self._hashed <= offset <= self.position:
-            return None
-        state, left = self._hash.copy(), offset - self._hashed
-        for chunk in self._unhashed:
-            if left <= 0:
-                break
-            state.update(chunk[:left])
-            left -= len(chunk)
-        return hexdigest(state)
+        return self._hash.at(offset)
 
     def rest_hash(self) -> str:
         """The hash of an input that is known to its end and of which nothing was read yet."""
         rest = self._peek(1 << 62)
-        self._whole = (len(rest), hexdigest(digest(rest)))
-        return self._whole[1]
+        self._whole = digest(rest)
+        return hexdigest(self._whole)
 
     def release(self) -> None:
         """Close the file and forget all but the hash of what was read."""
-        size, content = self._whole
-        self._final = content if size == self.position else self.prefix_hash(self.position)
-        self._unhashed.clear()
+        self._final = self.prefix_hash(self.position)
+        self._hash.forget()
         self._ready.clear()
         self.close()
 

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .. import __version__
+from ..version import __version__
 
 _PART = 1 << 16
 

@@ -43,12 +43,38 @@ RAW = tuple(table.name for table in RAW_TABLES if table.name not in EVERLASTING)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
-_SOURCE = (
-    "paths", "deployment", "instance", "labels", "format", "year", "timezone", "hash_text", "required",
-)  # fmt: skip
-_REPORT = ("name", "candidate", "baseline", "nights", "within_days", "gates", "acknowledge")
-_HOOK = ("command", "timeout_s", "required")
-_HOUSEKEEPING = ("compact_files", "keep_days")
+SOURCE = {
+    "paths": "Files, folders, patterns, or URLs such as `prometheus://HOST:PORT` and `s3://BUCKET/PREFIX`.",
+    "deployment": "Name of the deployment that the inputs are of.",
+    "instance": "Name of the server process group; the deployment's name unless said otherwise.",
+    "labels": "Labels of the deployment, as texts.",
+    "format": "Format of the inputs; found out by content unless said.",
+    "year": "Year of log lines that print none.",
+    "timezone": "Time zone of log lines that print none.",
+    "hash_text": "Whether hashes of prompts and outputs are kept, for paired outputs; no text ever is.",
+    "required": "Whether a path that matches nothing fails the night.",
+}
+REPORT = {
+    "name": "Folder of the report inside the night's; needed where there are several.",
+    "candidate": "SQL predicate over deployments; the night is added to it.",
+    "baseline": "Pinned predicate, in which `$night` stands for the date, instead of the last good nights.",
+    "nights": f"How many good nights are the baseline; {BASELINE_NIGHTS} unless said otherwise.",
+    "within_days": f"How far back they may lie, in days; {BASELINE_WITHIN_DAYS} unless said otherwise.",
+    "gates": "TOML file that changes the gates' defaults.",
+    "acknowledge": "TOML file of accepted regressions.",
+}
+HOOK = {
+    "command": "Program and arguments; it gets `report.json` on standard input.",
+    "timeout_s": f"How long it may take, in seconds; {HOOK_TIMEOUT_S} unless said otherwise.",
+    "required": "Whether its failure fails the run.",
+}
+HOUSEKEEPING = {
+    "compact_files": "Put small files of one table and day together when there are so many.",
+    "keep_days": "Days that rows are kept, by table; without it everything is kept.",
+}
+KEEP_DAYS = {name: f"Days that rows of `{name}` are kept." for name in RAW} | {
+    "results": "Days that cells and marts are kept.",
+}
 
 
 @dataclass(frozen=True)
@@ -128,7 +154,7 @@ def load(path: Path) -> Config:
     top = Section(document, (), lines, KNOWN_TABLES)
     folder = path.absolute().parent
     settings = _placed(lines, lambda: settings_from(document, path))
-    sources = tuple(_source(section, folder) for section in top.sections("source", _SOURCE))
+    sources = tuple(_source(section, folder) for section in top.sections("source", SOURCE))
     if not sources:
         top.refuse("source", "is missing: name at least one [[source]] with paths")
     read = [text]
@@ -142,8 +168,8 @@ def load(path: Path) -> Config:
         sources,
         settings,
         comparisons,
-        _hook(top.section("hook", _HOOK)) if "hook" in top else None,
-        _housekeeping(top.section("housekeeping", _HOUSEKEEPING)),
+        _hook(top.section("hook", HOOK)) if "hook" in top else None,
+        _housekeeping(top.section("housekeeping", HOUSEKEEPING)),
         _placed(lines, lambda: engine_from(document, path)),
         hashlib.sha256("\0".join(read).encode()).hexdigest()[:16],
     )
@@ -210,7 +236,7 @@ def _source(section: Section, folder: Path) -> Source:
 
 def _comparisons(top: Section, folder: Path, settings: Settings, read: list[str]) -> tuple[Comparison, ...]:
     """Every ``[[report]]``, or one over everything; the texts of the files they name are added to ``read``."""
-    sections = list(top.sections("report", _REPORT)) or [Section({}, ("report",), TomlLines(Path(), ""), _REPORT)]
+    sections = list(top.sections("report", REPORT)) or [Section({}, ("report",), TomlLines(Path(), ""), REPORT)]
     bands = [band.label for band in settings.load_bands]
     found: list[Comparison] = []
     for section in sections:
@@ -265,8 +291,8 @@ def _hook(section: Section) -> Hook:
 
 
 def _housekeeping(section: Section) -> Housekeeping:
-    keep = section.section("keep_days", (*RAW, "results"))
-    days = {name: keep.whole(name, None, LEAST_DAYS, 36_500) for name in (*RAW, "results")}
+    keep = section.section("keep_days", KEEP_DAYS)
+    days = {name: keep.whole(name, None, LEAST_DAYS, 36_500) for name in KEEP_DAYS}
     kept = {name: count for name, count in days.items() if count is not None}
     results = kept.pop("results", None)
     if results is not None:

@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..reports import writers
 from ..reports.build import Question, build
 from ..reports.model import Report, Side
@@ -19,6 +18,7 @@ from ..schemas import TABLES
 from ..schemas.warehouse import Warehouse
 from ..transforms.partitions import INPUTS
 from ..transforms.state import State
+from ..version import __version__
 from . import hook
 from .config import Comparison, Config
 from .record import Judged, bad_dates
@@ -44,7 +44,8 @@ class Nights:
         self._evaluated = [(file.date, file.path.name, file.size) for file in warehouse.files(TABLES["quality"])]
 
     @functools.cached_property
-    def _selector(self) -> Selector:
+    def selector(self) -> Selector:
+        """Of everything that was measured in the warehouse."""
         with self._warehouse.connect(["deployments"]) as connection:
             return Selector.of(self._warehouse, connection)
 
@@ -73,7 +74,7 @@ class Nights:
             acknowledged=comparison.acknowledged,
             settings=self._config.settings,
         )
-        report = build(self._warehouse, question, now)
+        report = build(self._warehouse, question, now, self.selector)
         target = folder(self._config, date, comparison.name)
         writers.write_all(report, target)
         judged = _judged(comparison.name, report)
@@ -93,7 +94,7 @@ class Nights:
         if comparison.baseline is not None:
             return comparison.baseline.replace("$night", f"DATE '{date}'")
         first = date - dt.timedelta(comparison.within_days)
-        measured = self._selector.select(comparison.candidate).dates
+        measured = self.selector.select(comparison.candidate).dates
         good = [day for day in measured if first <= day < date and day not in bad]
         return on(comparison.candidate, good[-comparison.nights :])
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..reports.writers import publish
 from ..schemas.engine import StageNumbers
+from ..version import __version__
 
 SCHEMA_VERSION = 1
 RECORD = "run.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import logging
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -70,6 +71,7 @@ class _Night:
         self._config = config
         self.record = started
         self.errors: list[str] = []
+        self._nights: Nights | None = None
         self._written: Counter[tuple[dt.date, str]] = Counter()
 
     def take_in(self, cluster: Cluster | None) -> None:
@@ -127,9 +129,9 @@ class _Night:
     def judge(self, dates: Iterable[dt.date]) -> None:
         """Judge the nights, and again those that late rows have changed; in order: each is an example to the next."""
         before = record.nights(self._config.out)
-        nights = Nights(self._warehouse, self._config)
+        self._nights = nights = Nights(self._warehouse, self._config)
         recent = sorted(before)[-LATE_NIGHTS:]
-        late = {day for day in recent if nights.newest(day) > before[day].get("newest_ns", 0)}
+        late = {day for day in recent if self._got_rows(day, before[day].get("newest_ns", 0), nights.newest(day))}
         for day in sorted(late):
             rows = {deployment: count for (date, deployment), count in self._written.items() if date == day}
             self.record.late = [*self.record.late, Late(day.isoformat(), rows)]
@@ -146,6 +148,11 @@ class _Night:
                 before[date] = self._judged(nights, date, state, before)
             if date in wanted:
                 self.record.exit_code = _worst(self.record.exit_code, before[date])
+
+    def _got_rows(self, date: dt.date, judged_ns: int, newest_ns: int) -> bool:
+        """Whether rows of a date were written after it was judged, also by a clock that was set back since."""
+        ahead = judged_ns > time.time_ns()
+        return newest_ns > judged_ns or (ahead and any(day == date for day, _ in self._written))
 
     def _judged(self, nights: Nights, date: dt.date, state: str, before: dict[dt.date, Any]) -> dict[str, Any]:
         reports = [nights.judge(comparison, date, before, _now()) for comparison in self._config.comparisons]
@@ -165,7 +172,8 @@ class _Night:
 
     def tidy(self) -> None:
         """Write the page of all nights, then compact and remove what has had its time."""
-        trend_page.write(self._warehouse, self._config.out, self._config.settings, _now())
+        selector = self._nights.selector if self._nights else None
+        trend_page.write(self._warehouse, self._config.out, self._config.settings, _now(), selector=selector)
         self.record.housekeeping = housekeeping.run(self._warehouse, self._config.housekeeping, self._config.settings)
 
     def close(self, dates: Sequence[dt.date]) -> None:

@@ -1,8 +1,7 @@
 """Regressions that were accepted: a TOML file turns their failures into `acknowledged` until a date.
 
-Each ``[[acknowledge]]`` table has ``measure``, ``reason`` and ``until`` (the last date of the candidate for which it
-holds), and may have ``gate``, ``load_band`` ("overall" for the overall figure alone) and ``deployment`` (of the
-candidate). An expired one no longer holds; its reason is still shown beside the failure.
+``KEYS`` says what an ``[[acknowledge]]`` table holds. An expired one no longer holds; its reason is still shown beside
+the failure.
 """
 
 from __future__ import annotations
@@ -18,7 +17,14 @@ from ..schemas.errors import ConfigError
 from .gates import OVERALL, Lines
 from .model import GATE_NAMES, GateResult
 
-KEYS = frozenset({"measure", "reason", "until", "gate", "load_band", "deployment"})
+KEYS = {
+    "measure": "The measure whose regression is accepted.",
+    "reason": "Why, in words; it is shown beside the result.",
+    "until": "Last date of the candidate for which it holds.",
+    "gate": "Only under this gate.",
+    "load_band": "Only at this band; `overall` is the overall figure alone.",
+    "deployment": "Only for this deployment of the candidate.",
+}
 NEEDED = ("measure", "reason", "until")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .findings import ContextChange
+from .format import listed, percent, span
 from .history import History
 from .model import (
     Advice,
@@ -169,8 +170,8 @@ def _terms(clues: Clues) -> list[Advice]:
             if size < WORTH_NAMING or not (own or leading) or (term == "mix" and row.stratum is not None):
                 continue
             finding = (
-                f"TPOT changed by {math.expm1(row.d_ln_tpot):+.1%}; {term.replace('_', ' ')} alone made it "
-                f"{math.expm1(size):+.1%}."
+                f"TPOT changed by {_signed(math.expm1(row.d_ln_tpot))}; "
+                f"{term.replace('_', ' ')} alone made it {_signed(math.expm1(size))}."
             )
             evidence, action = _CAUSES[term](clues, row)
             if any(item.action == action and item.stratum is None for item in found):
@@ -183,12 +184,17 @@ def _terms(clues: Clues) -> list[Advice]:
     return found
 
 
+def _signed(change: float) -> str:
+    return percent(change, signed=True)
+
+
 def _acceptance_cause(clues: Clues, row: SplitRow | None) -> tuple[str, str]:
     named = _named_changes(clues.changes, "draft", "target")
     lost = _long_contexts(clues.contexts)
     if lost:
         evidence = "; ".join(
-            f"{context.label} tokens: {context.change:+.1%} ({context.interval[0]:+.1%} to {context.interval[1]:+.1%})"
+            f"{context.label} tokens: {_signed(context.change)} "
+            f"({span(_signed(context.interval[0]), _signed(context.interval[1]), context.interval[1])})"
             for context in clues.contexts
         )
         return (
@@ -199,7 +205,7 @@ def _acceptance_cause(clues: Clues, row: SplitRow | None) -> tuple[str, str]:
     falls = [] if _broken_positions(clues) else _falls(clues.positions)
     if not falls:
         return "Positions are not known on both sides.", f"Compare the drafter with the last good start{named}."
-    evidence = "Survival by position changed by " + ", ".join(f"{fall:+.1%}" for fall in falls) + "."
+    evidence = "Survival by position changed by " + listed([_signed(fall) for fall in falls]) + "."
     if falls[0] <= -DEAD_FIRST:
         return evidence, f"The first position fell: check that the drafter fits this checkpoint or quantization{named}."
     if len(falls) > 1 and falls[0] > -PROPORTIONAL and falls[-1] < falls[0] - PROPORTIONAL:
@@ -218,7 +224,7 @@ def _coverage_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
     before, after = _band_pair(clues.bands, row)
     evidence = "Coverage is not known on both sides."
     if before and after and before.coverage is not None and after.coverage is not None:
-        evidence = f"Coverage went from {before.coverage:.1%} to {after.coverage:.1%} of the steps."
+        evidence = f"Coverage went from {percent(before.coverage)} to {percent(after.coverage)} of the steps."
     if clues.speculates("baseline") and not clues.speculates("candidate"):
         return evidence, "Speculation is off in the candidate: switch it on again where it paid."
     return (
@@ -351,7 +357,8 @@ def _drifts(clues: Clues) -> list[Advice]:
         Advice(
             "drift",
             f"Acceptance of {history.deployment} moves with the age of the process.",
-            f"{drift.per_day:+.2%} a day over {drift.hours} hours, {drift.over_life:+.1%} over the longest life.",
+            f"{_signed(drift.per_day)} a day over {drift.hours} hours, "
+            f"{_signed(drift.over_life)} over the longest life.",
             "Look for what accumulates in the process (cache, adapters, shifting prompts); a restart would show it.",
             None,
             ("acceptance_length", "effective_length", "tpot_ms"),

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .. import __version__
 from ..schemas import CELL_TABLES, TABLES
 from ..schemas.config import DEFAULT_SETTINGS, Settings
 from ..schemas.errors import EmptyWarehouse
 from ..schemas.measures import ACCEPTANCE_LENGTH
 from ..schemas.warehouse import Warehouse
+from ..version import __version__
 from . import advice as advices
 from . import changes as differences
 from . import correctness, grid, quality
@@ -47,13 +47,16 @@ class Question:
     settings: Settings = DEFAULT_SETTINGS
 
 
-def build(warehouse: Warehouse, question: Question, now: dt.datetime) -> Report:
-    """The report that answers a question; EmptyWarehouse or UsageError where it cannot be asked."""
-    return _Builder(warehouse, question, now).report()
+def build(warehouse: Warehouse, question: Question, now: dt.datetime, selector: Selector | None = None) -> Report:
+    """The report that answers a question; EmptyWarehouse or UsageError where it cannot be asked.
+
+    ``selector`` is that of the warehouse, where the caller has it.
+    """
+    return _Builder(warehouse, question, now, selector).report()
 
 
 class _Builder:
-    def __init__(self, warehouse: Warehouse, question: Question, now: dt.datetime) -> None:
+    def __init__(self, warehouse: Warehouse, question: Question, now: dt.datetime, selector: Selector | None) -> None:
         warehouse.require()
         if not any(warehouse.files(table) for table in (*CELL_TABLES, TABLES["quality"])):
             raise EmptyWarehouse(
@@ -62,7 +65,7 @@ class _Builder:
         self.warehouse = warehouse
         self.question = question
         self.now = now
-        self.selector = Selector.of(warehouse, warehouse.connect(["deployments"]))
+        self.selector = selector or Selector.of(warehouse, warehouse.connect(["deployments"]))
         self.reader = CellReader(warehouse)
         self.marts = MartReader(warehouse)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from .format import percent
 from .model import Change, DeploymentFacts
 
 ChangeKind = Literal["target", "draft", "server", "hardware", "sampling", "traffic"]
@@ -101,4 +102,4 @@ def share_change(
     """A shift of a share between the sides, where it is large enough to name."""
     if before is None or after is None or abs(after - before) < SHARE_SHIFT:
         return None
-    return Change(what, kind, f"{before:.1%}", f"{after:.1%}", consequence)
+    return Change(what, kind, percent(before), percent(after), consequence)

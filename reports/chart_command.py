@@ -55,13 +55,13 @@ def chart(
 ) -> None:
     """Write the chart and print where it is."""
     from . import html, pictures
-    from .writers import publish
+    from .writers import publish, read
 
     kind = out.suffix.lower()
     if kind not in KINDS:
         raise UsageError(f"{out}: the name must end in one of {', '.join(KINDS)}.")
     if source is not None:
-        report = read_report(source)
+        report = read(source)
     elif baseline is not None and candidate is not None:
         report = _compared(warehouse, baseline, candidate, config)
     else:
@@ -92,14 +92,3 @@ def _drawn(kind: str, spec: dict[str, Any]) -> bytes:
     if kind == ".json":
         return json.dumps(spec, indent=2).encode()
     return pictures.png(spec) if kind == ".png" else pictures.svg(spec)
-
-
-def read_report(source: Path) -> model.Report:
-    """The report of a report.json or of the folder that holds it; UsageError if there is none."""
-    path = source / "report.json" if source.is_dir() else source
-    try:
-        return model.from_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"Cannot read {path}: {error.strerror or error}; give a report.json or its folder.") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{path} is not a report of this version: write it again with `specledger report`.") from error

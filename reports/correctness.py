@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from .format import percent
 from .gates import Gate
 from .interval import MIN_UNITS, Estimate, critical, detectable, lower_bound, upper_bound
 from .judge import blank, decide, failed
@@ -82,12 +83,16 @@ def _alive(candidate: Acceptance, gate: Gate) -> tuple[Verdict, str, str | None]
     counted = f"{candidate.alive_rounds:,.0f} of {candidate.rounds:,.0f} rounds had their first token accepted"
     if candidate.rounds >= ALIVE_ROUNDS:
         if upper < ALIVE_SHARE:
-            reason = f"Acceptance is dead: {counted}, at most {upper:.2%} at 95 % confidence."
+            reason = f"Acceptance is dead: {counted}, at most {percent(upper)} at 95 % confidence."
             return failed(gate.severity), reason, "dead"
         return "pass", f"Acceptance is alive and plausible: {counted}.", None
     if lower_bound(candidate.alive_rounds, candidate.rounds) >= ALIVE_SHARE:
         return "pass", f"Acceptance is alive and plausible: {counted}.", None
-    return "inconclusive", f"Too few rounds to tell: {counted}, at most {upper:.0%} at 95 % confidence.", "few_rounds"
+    return (
+        "inconclusive",
+        f"Too few rounds to tell: {counted}, at most {percent(upper)} at 95 % confidence.",
+        "few_rounds",
+    )
 
 
 def _plausible(
@@ -102,9 +107,9 @@ def _plausible(
     suspicion = None
     rate = candidate.accepted / candidate.drafted if candidate.drafted > 0 else 0.0
     if rate >= FULL_ACCEPTANCE:
-        suspicion = f"{rate:.1%} of the draft tokens were accepted"
+        suspicion = f"{percent(rate)} of the draft tokens were accepted"
     elif _risen(change) and not draft_changed and baseline.rounds > 0:
-        suspicion = f"acceptance length is {change.change or 0.0:.0%} above the baseline at an unchanged drafter"
+        suspicion = f"acceptance length is {percent(change.change)} above the baseline at an unchanged drafter"
     if suspicion is None:
         return "pass", _alive(candidate, gate)[1], None
     repeated = _repetition(*habits)
@@ -124,10 +129,10 @@ def _repetition(before: Habits, after: Habits) -> str | None:
     """What shows that the candidate's outputs repeat themselves."""
     ended = after.repetition
     if ended is not None and ended - (before.repetition or 0.0) >= REPETITION_SHARE:
-        return f"{ended:.1%} of its requests ended for repetition"
+        return f"{percent(ended)} of its requests ended for repetition"
     distinct = after.distinct_4grams
     if distinct is not None and distinct < REPETITIVE_4GRAMS and distinct < (before.distinct_4grams or 1.0):
-        return f"only {distinct:.0%} of its 4-grams are distinct"
+        return f"only {percent(distinct)} of its 4-grams are distinct"
     return None
 
 
@@ -219,7 +224,7 @@ def paired_gate(gate: Gate, pairs: Pairs, itself: Pairs, *, target_changed: bool
         )
     decided = decide(interval, gate.tolerance or 0.0, upwards=True)
     verdict = failed(gate.severity) if decided == "fail" else decided
-    return replace(result, verdict=verdict, reason=f"{counted}; the baseline against itself: {own:.1%}.")
+    return replace(result, verdict=verdict, reason=f"{counted}; the baseline against itself: {percent(own)}.")
 
 
 def difference_of_shares(k0: int, n0: int, k1: int, n1: int) -> tuple[float, float]:

@@ -25,6 +25,7 @@ from .evidence_queries import (
     SYNTHETIC,
     TRUNCATED,
 )
+from .format import percent
 from .lengths import Acceptance, Load, Missing, Ran, options, round_times
 from .round_cost import models
 from .scatter import Hourly, Sample, hourly, margin, step_variance
@@ -154,8 +155,8 @@ class _Reader:
         row = self._connection.execute(SHORT_OUTPUTS, self._names).fetchone()
         if row is not None and row[0] is not None and row[0] >= MANY_SHORT:
             said.append(
-                f"{row[0]:.0%} of the requests return up to {LONG_OUTPUT} tokens: their last round is often cut off, "
-                "so acceptance length says more than they get."
+                f"{percent(row[0], brief=True)} of the requests return up to {LONG_OUTPUT} tokens: their last round is "
+                "often cut off, so acceptance length says more than they get."
             )
         return tuple(said)
 

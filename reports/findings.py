@@ -118,7 +118,7 @@ def traffic(comparison: Comparison, habits: tuple[Habits, Habits]) -> list[Chang
             )
         for name in ("prompt_tokens", "output_tokens"):
             means = [total[name] / total["requests"] if total["requests"] else None for total in sums]
-            found.append(differences.mean_change(f"{name} a request", means[0], means[1]))
+            found.append(differences.mean_change(f"{name.replace('_', ' ')} a request", means[0], means[1]))
         cached = [total["cached_tokens"] / total["prompt_tokens"] if total["prompt_tokens"] else None for total in sums]
         found.append(
             differences.share_change(

@@ -111,8 +111,21 @@ DEFAULT_GATES: tuple[Gate, ...] = (
 
 CHECKS = frozenset({"acceptance_length", "identities", "comparability", "paired_outputs"})
 """Correctness gates; their bounds are definitions and cannot be changed, only their severity and whether they count."""
-KEYS = frozenset({"gate", "measure", "tolerance", "limit", "kind", "severity", "required", "load_band", "enabled"})
-TOP_KEYS = frozenset({"gate", "false_discovery_rate"})
+KEYS = {
+    "gate": "`correctness`, `quality`, `latency` or `capacity`.",
+    "measure": "A name from `specledger explain`, or `task/metric` under quality; `*` is all of them.",
+    "tolerance": "Largest change to the bad side.",
+    "kind": "`relative` (the default) or `difference`.",
+    "limit": "Instead of a tolerance: a bound of the candidate's own figure.",
+    "severity": "`fail` or `warn`.",
+    "required": "Whether a gate without an answer ends with exit code 3.",
+    "load_band": "One band, or `overall`; without it overall and at every band.",
+    "enabled": "`false` leaves the gate out.",
+}
+TOP_KEYS = {
+    "gate": "One table for each gate that is changed or added.",
+    "false_discovery_rate": f"Over all gates that could fail a report; {FALSE_DISCOVERY_RATE} unless said otherwise.",
+}
 DEFAULT_SET = GateSet(DEFAULT_GATES, {})
 
 

@@ -16,6 +16,7 @@ from ..schemas.errors import UsageError
 from . import quality
 from .cells_read import CellReader
 from .compare import Comparison, Found
+from .format import percent
 from .gates import DEFAULT_GATES
 from .interval import Estimate, critical
 from .model import Gain, Grid, Side, Verdict
@@ -141,7 +142,8 @@ def _quality(sides: GridSides, name: str) -> Verdict:
 
 def _notes(found: Mapping[str, Found]) -> list[str]:
     return [
-        f"{name}: only {found[name].estimate.common_share:.0%} of the original's tokens lie in strata that it has too."
+        f"{name}: only {percent(found[name].estimate.common_share)} of the original's tokens lie in strata that it has "
+        "too."
         for name in CELLS
         if found[name].estimate.problem == "common_share"
     ]

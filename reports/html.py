@@ -14,7 +14,7 @@ from . import next_steps, page, pictures, tables, wording
 from .charts import CHARTS, Chart, Rows
 from .glossary import glossary
 from .groups import needs_a_look, remedies, results
-from .model import GATE_NAMES, GateResult, Report
+from .model import GATE_NAMES, GateResult, Report, Side
 from .terms import switched
 
 MOST_CARDS = 12
@@ -97,9 +97,14 @@ def render(report: Report) -> str:
         headline=wording.headline(report),
         findings=wording.findings(report),
         next_step=next_steps.next_step(report),
+        verdict=wording.verdict(report),
+        grid_only=wording.grid_only(report),
         benefit=wording.benefit(report),
         grid=wording.grid(report),
-        schedules=[(next_steps.schedule(found), tables.schedule_table(found), found) for found in report.schedules],
+        schedules=[
+            (next_steps.schedule(found), tables.schedule_table(found) if next_steps.compared(found) else None, found)
+            for found in report.schedules
+        ],
         gate_cards=[gate_card(name, report.gates) for name in GATE_NAMES],
         attention=attention[:MOST_CARDS],
         given=given,
@@ -113,6 +118,7 @@ def render(report: Report) -> str:
             "effects": tables.effect_table(report.effects),
             "splits": tables.split_table(report.split, switch=switched(report) is not None),
             "differences": tables.difference_table(report.changes),
+            "grid": tables.grid_table(report.grid) if report.grid else None,
             "origins": tables.origin_table(report),
             "facts": tables.fact_table(report),
         },
@@ -134,10 +140,12 @@ def chart_page(chart: Chart, rows: Rows, *, dark: bool = False) -> str:
 def figure(chart: Chart, report: Report) -> Figure:
     """A chart with its data, its text alternative, a picture for readers without scripts, and its table."""
     rows = chart.rows(report)
-    return _figure(chart, rows) if rows else Figure(chart.title, chart.reading, chart.missing, ())
+    if not rows:
+        return Figure(chart.title, chart.reading, chart.missing, ())
+    return _figure(chart, rows, (report.baseline, report.candidate))
 
 
-def _figure(chart: Chart, rows: Rows) -> Figure:
+def _figure(chart: Chart, rows: Rows, sides: Sequence[Side] = ()) -> Figure:
     measures = tuple(dict.fromkeys(shown.measure for shown in chart.columns if shown.measure))
     spec = pictures.specification(chart, rows)
     return Figure(
@@ -145,15 +153,18 @@ def _figure(chart: Chart, rows: Rows) -> Figure:
         chart.reading,
         chart.missing,
         measures,
-        basis(rows),
+        basis(rows, sides),
         embedded_json(spec),
         Markup(pictures.still(spec, chart.name)),  # noqa: S704
         tables.chart_table(chart, rows),
     )
 
 
-def basis(rows: Rows) -> str:
-    """What a chart rests on: the origin of its figures and how many steps or requests they hold."""
+def basis(rows: Rows, sides: Sequence[Side] = ()) -> str:
+    """What a chart rests on: the origin of its figures and how many steps or requests they hold.
+
+    Where its rows do not count, the observations of ``sides`` are told.
+    """
     origins = list(dict.fromkeys(str(row["origin"]) for row in rows if row.get("origin")))
     told = [f"From {form.listed(origins)}"] if origins else []
     for field in ("steps", "rounds", "requests"):
@@ -164,6 +175,10 @@ def basis(rows: Rows) -> str:
         if totals:
             told.append(", ".join(f"{side} {form.plural(n, field[:-1])}" for side, n in totals.items()))
             break
+    else:
+        held = {side.name: found.observations for side in sides for found in side.origins if [found.origin] == origins}
+        if held:
+            told.append(", ".join(f"{side} {form.plural(n, 'observation')}" for side, n in held.items()))
     return f"{': '.join(told)}." if told else ""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from .estimate import survivals
+from .format import percent
 from .interval import critical
 from .round_cost import CostModel, NotPredicted, predict
 from .schedule import Option
@@ -191,7 +192,7 @@ def _foretold(
     tpot = round_time / effective
     margin = math.hypot(ratio.margin, anchor.margin, acceptance.margin(length))
     if margin > LEAST_PRECISION:
-        return Missing(TOO_ROUGH, f"the interval reaches {margin:.0%} to either side")
+        return Missing(TOO_ROUGH, f"the interval reaches {percent(margin)} to either side")
     beyond = length > len(acceptance.conditional)
     return Option(
         length, tpot, margin * tpot, round_time, effective, "model", unit=MODEL, extrapolated=bool(length) and beyond

@@ -32,6 +32,8 @@ NO_WIDTH = "\N{ZERO WIDTH SPACE}"
 _MARKUP = re.compile(r"([\\`*_\[\]!|~$])")
 _BLOCK = re.compile(r"^([-+=#]|\d+(?=[.)](\s|$)))")
 """What at the start of a line would make a list, a heading or a rule of it."""
+_COMMAND = re.compile(r"\\`(specledger [a-z]+)\\`")
+"""A command of ours in a sentence: the one code span that text may make."""
 _LINKED = re.compile(r"@|#(?=\d)|(?<=:)//|(?<=www)\.", re.IGNORECASE)
 """What GitHub turns into a mention, a reference or a link even where it is escaped; a space of no width stops it."""
 
@@ -45,10 +47,7 @@ def render(report: Report) -> str:
         _advice(report),
         _summary(report),
         _boundary(report),
-        *(
-            f"{paragraph(next_steps.schedule(one))}\n\n{_folded(tables.schedule_table(one))}"
-            for one in report.schedules
-        ),
+        *(_schedule(one) for one in report.schedules),
         _gates(report, ("inconclusive", "not_comparable"), "Undecided", open_=False),
         _folded(tables.split_table(report.split, switch=switched(report) is not None)),
         _folded(tables.effect_table(report.effects)),
@@ -66,6 +65,7 @@ def escape(text: str) -> str:
     if len(line) > LONGEST:
         line = line[: LONGEST - 1] + "…"
     line = _MARKUP.sub(r"\\\1", line).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    line = _COMMAND.sub(r"`\1`", line)
     return _LINKED.sub(lambda match: f"{match[0]}{NO_WIDTH}" if match[0] in "@#" else f"{NO_WIDTH}{match[0]}", line)
 
 
@@ -87,7 +87,7 @@ def code(text: str) -> str:
 
 def _head(report: Report) -> str:
     lines = [
-        f"## {SIGNS[report.verdict]} specledger: {verdict_label(report.verdict)}",
+        f"## {SIGNS[report.verdict]} specledger: {wording.verdict(report)}",
         "",
         paragraph(wording.headline(report)),
     ]
@@ -167,7 +167,8 @@ def _boundary(report: Report) -> str:
 
 
 def _schedule(recommended: Schedule) -> str:
-    return f"{paragraph(next_steps.schedule(recommended))}\n\n{_folded(tables.schedule_table(recommended))}"
+    table = _folded(tables.schedule_table(recommended)) if next_steps.compared(recommended) else ""
+    return f"{paragraph(next_steps.schedule(recommended))}\n\n{table}".rstrip()
 
 
 def _notes(report: Report) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ..schemas.measures import MEASURES
 from .bands import MartReader
 from .compare import Comparison
+from .format import percent
 from .gates import Gate, GateSet
 from .judge import blank, judge, judge_limit, judge_point
 from .model import GateResult, Stratum
@@ -60,7 +61,7 @@ def _judge(gate: Gate, band: str | None, comparison: Comparison, marts: MartRead
 
 def _partial(comparison: Comparison, origin: str | None) -> str:
     held = None if origin is None else comparison.choice.partial(origin)
-    return "" if held is None else f"Requests hold only {held:.0%} of the servers' tokens."
+    return "" if held is None else f"Requests hold only {percent(held)} of the servers' tokens."
 
 
 def _clocks_differ(comparison: Comparison, name: str) -> bool:

@@ -377,6 +377,8 @@ class ScheduleBand:
     tpot_ms_in_force: float | None
     evidence: str
     reason: str
+    lengths: tuple[int, ...] = ()
+    """Every length with evidence at this load, the shortest first; 0 is ordinary decoding."""
 
 
 @dataclass(frozen=True)

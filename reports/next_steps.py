@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .format import figure, in_sentence, listed, percent, span
 from .groups import remedies
 from .model import Report, Schedule
-from .wording import MOST_MEASURES, decided_bands
+from .wording import MOST_MEASURES, decided_bands, grid_only
 
 MOVED_BY_LENGTH = frozenset(
     {"tpot_ms", "request_tpot_ms_p95", "request_tpot_ms_p99", "e2e_ms_p95", "output_tps", "gpu_s_per_1k_tokens"}
@@ -18,6 +18,8 @@ MOVED_BY_LENGTH = frozenset(
 
 def next_step(report: Report) -> str | None:
     """What to do now: the first advice, else what the verdict itself asks for; None where nothing is to be done."""
+    if grid_only(report):
+        return "Name a baseline and a candidate too, to have gates judged."
     advised = next(iter(remedies(report.advice)), None)
     if advised is not None and report.verdict in {"fail", "warn", "inconclusive"}:
         return f"{advised.where}{advised.advice.action}"
@@ -44,7 +46,7 @@ def _other_lengths(report: Report) -> str | None:
     ]
     if len(sure) == 1:
         lengths = f"num_speculative_tokens_per_batch_size {ranges(sure[0].ranges)}"
-        return f"Run {sure[0].deployment} with {lengths}: over these nights it {_saved(sure[0])}."
+        return f"Run {sure[0].deployment} with {lengths}: {_saved(sure[0])}."
     costs = [band.load_band for band in decided_bands(report, "costs")]
     if not costs:
         return None
@@ -58,22 +60,35 @@ def schedule(recommended: Schedule) -> str:
     """What draft lengths are recommended for a deployment, and what they would have saved."""
     if not recommended.ranges:
         return f"No load of {recommended.deployment} has evidence: nothing is recommended."
+    if not compared(recommended):
+        ran = listed([f"K = {length}" for length in sorted({band.length for band in recommended.bands})])
+        return (
+            f"Nothing can be recommended for {recommended.deployment}: only {ran} has evidence, and neither another "
+            "length nor ordinary decoding is known beside it."
+        )
     if recommended.ranges == recommended.in_force:
         return f"{recommended.deployment} runs the schedule that is recommended: {ranges(recommended.ranges)}."
     instead = f" in place of {ranges(recommended.in_force)}" if recommended.in_force else ""
     sentence = f"Recommended for {recommended.deployment}: {ranges(recommended.ranges)}{instead}"
     saved = _saved(recommended)
-    return f"{sentence}; it {saved}." if saved else f"{sentence}."
+    return f"{sentence}; {saved}." if saved else f"{sentence}."
+
+
+def compared(recommended: Schedule) -> bool:
+    """Whether a load has two lengths with evidence, ordinary decoding included."""
+    return any(len(band.lengths) > 1 for band in recommended.bands)
 
 
 def _saved(recommended: Schedule) -> str:
-    """What a schedule would have saved, as the end of a sentence; empty where that is not known."""
+    """What a schedule would have saved, as a part of a sentence; empty where that is not known."""
     if recommended.saved is None or recommended.saved_interval is None or not recommended.spent:
         return ""
     low, high = (bound / recommended.spent for bound in recommended.saved_interval)
     share = f"{percent(recommended.saved / recommended.spent)} ({span(percent(low), percent(high), high)})"
-    sure = "would have saved" if low > 0 else "would perhaps have saved"
-    return f"{sure} {share} of {figure(recommended.spent, recommended.saved_unit)}"
+    of = f"{share} of {figure(recommended.spent, recommended.saved_unit)}"
+    if low > 0:
+        return f"over these nights it would have saved {of}"
+    return f"whether it saves is undecided: {of}. Where lengths tie within the error, the shorter one is named"
 
 
 def ranges(given: Sequence[Sequence[int]]) -> str:
@@ -87,5 +102,5 @@ def _more_data(report: Report) -> str:
     known = [gate for gate in open_ if gate.detectable is not None and gate.kind == "relative"]
     if not known:
         return "Judge again with more nights: there is too little data for intervals."
-    told = [f"{in_sentence(gate.measure)} {percent(gate.detectable)}" for gate in known[:MOST_MEASURES]]
-    return f"Judge again with more nights: this much data would only have shown changes from {listed(told)} on."
+    told = [f"{percent(gate.detectable)} in {in_sentence(gate.measure)}" for gate in known[:MOST_MEASURES]]
+    return f"Judge again with more nights: this much data would have shown no change below {listed(told)}."

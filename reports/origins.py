@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..schemas.measures import ALL_ORIGINS
 from .cells_read import CellReader
+from .format import percent
 from .model import Origin
 from .selection import Selection
 
@@ -69,10 +70,11 @@ def _note(order: Sequence[str], coverage: Mapping[str, float], held: Mapping[str
         sides = "; ".join(f"{name}: {', '.join(origins) or 'nothing'}" for name, origins in held.items())
         return f"The two sides have no source of figures in common ({sides})."
     if order[0] == "requests" and coverage:
-        return f"Figures are from requests, which hold at least {min(coverage.values()):.1%} of the servers' tokens."
+        least = percent(min(coverage.values()), brief=True)
+        return f"Figures are from requests, which hold at least {least} of the servers' tokens."
     if order[0] == "requests":
         return "Figures are from requests; there are no server counters to hold them against."
     name = {"snapshots": "scrapes of the servers", "log_stats": "stats lines of the logs"}[order[0]]
     if "requests" in order:
-        return f"Figures are from {name}: requests hold only {min(coverage.values()):.1%} of the servers' tokens."
+        return f"Figures are from {name}: requests hold only {percent(min(coverage.values()))} of the servers' tokens."
     return f"Figures are from {name}."

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from . import format as form
 from .charts.palette import css_variables
-from .plain import unbroken
+from .plain import straight, unbroken
 
 TEMPLATES = Path(__file__).parent / "templates"
+_COMMAND = re.compile("`(specledger [a-z]+)`")
+"""A command of ours in a sentence."""
 
 
 def render(template: str, *, bundle: str | None = None, **context: Any) -> str:
@@ -47,7 +50,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
-        finalize=lambda value: unbroken(value) if type(value) is str else value,
+        finalize=lambda value: _set(value) if type(value) is str else value,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -69,6 +72,11 @@ def _environment() -> jinja2.Environment:
     }
     environment.filters.update(filters)
     return environment
+
+
+def _set(text: str) -> str:
+    """Text as it stands in the page: escaped, in its direction, figures unbroken from their units, commands in code."""
+    return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(unbroken(straight(text))))))  # noqa: S704
 
 
 def _style() -> str:

@@ -6,7 +6,8 @@ import re
 import unicodedata
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
-_FIGURE = re.compile(r"(?<=\d) (?=%|(?:ms|s|points|tokens|GPU)\b)")
+_FIGURE = re.compile(r"(?<=\d) (?=%|(?:ms|s|points|tokens|GPU)\b)|(?<=\bK) (?==)|(?<=\bK =) (?=\d)")
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 DIRECTION_MARKS = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that turn the direction of what follows, and so can make one text look like another."""
@@ -16,6 +17,11 @@ def one_line(text: str) -> str:
     """The text on one line, without anything that moves a cursor, changes colours or turns the direction."""
     joined = " ".join(text.split())
     return "".join(REPLACEMENT if _acts(character) else character for character in joined)
+
+
+def straight(text: str) -> str:
+    """The text without characters that turn what follows: letters of either direction still run as they do."""
+    return _TURNS.sub(REPLACEMENT, text)
 
 
 def unbroken(text: str) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..schemas.config import LoadBand
-from .evidence import BandEvidence, Evidence
+from ..schemas.warehouse import Warehouse
+from .evidence import BandEvidence, Evidence, evidence
+from .evidence_queries import READS
 from .gates import TPOT_RISE
 from .lengths import Missing
 from .saving import CanaryPlan, Saving, canary_plan, price
-from .schedule import OPEN_END, Choice, Limits, Option, choose, fill, length_at, ranges
+from .schedule import OPEN_END, Choice, Limits, Option, check_ranges, choose, fill, length_at, ranges
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,27 @@ def recommend(
             chosen[band.label] = choice
     choices = fill(_reached(found, bands), chosen)
     return _answer(found, choices, ranges(choices, found.in_force.max_num_seqs), tolerance)
+
+
+def recommend_deployment(
+    warehouse: Warehouse,
+    deployment: str,
+    bands: Sequence[LoadBand],
+    *,
+    dates: Sequence[dt.date] | None = None,
+    schedule: list[list[int]] | None = None,
+    limits: Limits | None = None,
+    tolerance: float = TPOT_RISE,
+) -> Recommendation:
+    """What is recommended to a deployment from what a warehouse knows of it, or what a given schedule would have done.
+
+    Raises UsageError for a schedule that vLLM would not take, and where the warehouse knows nothing of the deployment.
+    """
+    asked = check_ranges(schedule) if schedule is not None else None
+    found = evidence(warehouse.connect(READS), deployment, bands, dates)
+    if asked is not None:
+        return given(found, bands, asked, tolerance)
+    return recommend(found, bands, limits or Limits(), tolerance)
 
 
 def _reached(found: Evidence, bands: Sequence[LoadBand]) -> list[LoadBand]:

@@ -13,12 +13,10 @@ from ..schemas.errors import UsageError
 from ..schemas.kept import settings_to_read
 from ..schemas.options import config_option, format_option, warehouse_option
 from ..schemas.warehouse import Warehouse
-from .evidence import evidence
-from .evidence_queries import READS
 from .gates import TPOT_RISE, GateSet, load_gates
-from .recommend import BandAdvice, Recommendation, given, recommend
+from .recommend import BandAdvice, Recommendation, recommend_deployment
 from .saving import Canary, CanaryPlan, Saving
-from .schedule import Limits, Option, check_ranges
+from .schedule import Limits, Option
 
 
 @click.command("recommend")
@@ -59,17 +57,21 @@ def recommend_command(
     house = Warehouse(warehouse).require()
     bands = settings_to_read(house, config).load_bands
     tolerance = _tolerance(load_gates(gates, [band.label for band in bands]))
-    found = evidence(house.connect(READS), deployment, bands, [day.date() for day in dates] if dates else None)
-    if asked is None:
-        result = recommend(found, bands, Limits(max_gap_ms, max_kv_usage), tolerance)
-    else:
-        result = given(found, bands, asked, tolerance)
+    result = recommend_deployment(
+        house,
+        deployment,
+        bands,
+        dates=[day.date() for day in dates] if dates else None,
+        schedule=asked,
+        limits=Limits(max_gap_ms, max_kv_usage),
+        tolerance=tolerance,
+    )
     click.echo(json.dumps(result.as_json(), ensure_ascii=False) if form == "json" else "\n".join(_lines(result)))
 
 
-def _schedule(text: str) -> list[list[int]]:
+def _schedule(text: str) -> Any:
     try:
-        return check_ranges(json.loads(text))
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise UsageError(f"--schedule is not JSON ({error}): write [[1, 64, 3], [65, 512, 0]].") from error
 

@@ -110,9 +110,15 @@ def _reason(chosen: Option, best: Option, known: Sequence[Option], faster: Seque
     if faster:
         return f"K = {', '.join(map(str, faster))} would be faster but breaks a limit"
     if chosen is not best:
-        return f"ties with K = {best.length} ({best.tpot_ms:.2f} ms) within the error, so the smaller length stays"
+        return _tie(best)
     second = min((option for option in known if option is not chosen), key=lambda option: option.tpot_ms)
+    if second.length > chosen.length and _ties(second, chosen):
+        return _tie(second)
     return f"{chosen.tpot_ms:.2f} ms a token against {second.tpot_ms:.2f} ms at K = {second.length}"
+
+
+def _tie(other: Option) -> str:
+    return f"ties with K = {other.length} ({other.tpot_ms:.2f} ms) within the error, so the smaller length stays"
 
 
 def fill(bands: Sequence[LoadBand], found: Mapping[str, Choice]) -> list[Choice]:

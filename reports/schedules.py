@@ -64,4 +64,5 @@ def _band(advice: BandAdvice) -> ScheduleBand:
         now.tpot_ms if now else None,
         advice.choice.evidence,
         advice.choice.reason,
+        tuple(one.length for one in advice.choice.options),
     )

@@ -32,6 +32,7 @@ from .model import (
     Effect,
     Evidence,
     GateResult,
+    Grid,
     ReconciliationRow,
     Report,
     Schedule,
@@ -152,6 +153,19 @@ def schedule_table(schedule: Schedule) -> Table:
     )
 
 
+def grid_table(grid: Grid) -> Table:
+    """Gains over the original and their interaction at each load, with their intervals."""
+    return _table(
+        "Gains by load (× the original), with 95 % intervals",
+        grid.by_band,
+        ("Load", lambda load: Cell(band_label(load))),
+        *(
+            (name.capitalize(), partial(_gain, grid=grid, name=name))
+            for name in dict.fromkeys(name for found in grid.by_band.values() for name in found)
+        ),
+    )
+
+
 def reconciliation_table(rows: Sequence[ReconciliationRow], caption: str = "Identities") -> Table:
     """Identities that were checked, the broken ones first."""
     order = {"fail": 0, "no_data": 1, "ok": 2}
@@ -193,7 +207,7 @@ def difference_table(changes: Sequence[Change]) -> Table:
     return _table(
         "What differs between the sides",
         changes,
-        ("What", lambda row: Cell(row.what)),
+        ("What", lambda row: Cell(_named(row.what))),
         ("Kind", lambda row: Cell(row.kind)),
         ("Baseline", lambda row: Cell(row.baseline)),
         ("Candidate", lambda row: Cell(row.candidate)),
@@ -328,6 +342,18 @@ def _said(facts: Sequence[DeploymentFacts], asked: Callable[[DeploymentFacts], A
     if len(said) <= 1:
         return next(iter(said), UNKNOWN)
     return "; ".join(f"{text} ({listed(names, most=3)})" for text, names in said.items())
+
+
+def _gain(load: str, *, grid: Grid, name: str) -> Cell:
+    value = grid.by_band[load].get(name)
+    bounds = grid.by_band_intervals.get(load, {}).get(name)
+    within = "" if bounds is None else f" ({number(bounds[0], 3)} to {number(bounds[1], 3)})"
+    return Cell(f"{number(value, 3)}{within}", value)
+
+
+def _named(what: str) -> str:
+    """A fact as words; labels keep the name that they were given."""
+    return what.replace("_", " ") if what in DeploymentFacts.__dataclass_fields__ else what
 
 
 def _bounds(interval: tuple[float, float] | None) -> str:

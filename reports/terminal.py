@@ -80,7 +80,7 @@ class _Paint:
 
 
 def _head(report: Report, painted: _Paint) -> list[str]:
-    word = verdict_label(report.verdict).upper()
+    word = wording.verdict(report).upper()
     lines = _wrapped([wording.headline(report).removeprefix("Failed: ")], f"{word}  ", "  ")
     lines[0] = painted.verdict(report.verdict, word) + lines[0].removeprefix(word)
     step = next_steps.next_step(report)

@@ -40,7 +40,9 @@ def switched(report: Report) -> Literal["on", "off"] | None:
     """Whether speculation was switched on or off from baseline to candidate; None where it was not, or is not known."""
     sides = {band.side for band in report.bands}
     speculating = {band.side for band in report.bands if band.rounds}
-    if not {"baseline", "candidate"} <= sides or len(speculating) != 1:
+    # Requests that tell nothing of rounds leave the bands without any: the counters of the same side may know better.
+    known = {side.name for side in (report.baseline, report.candidate) if any(origin.rounds for origin in side.origins)}
+    if not {"baseline", "candidate"} <= sides or len(speculating) != 1 or known - speculating:
         return None
     return "on" if speculating == {"candidate"} else "off"
 

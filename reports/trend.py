@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from .. import __version__
 from ..schemas.config import LoadBand, Settings
 from ..schemas.warehouse import Warehouse
+from ..version import __version__
 from . import model
 from .cells_read import CellReader
 from .format import plural
@@ -81,12 +81,19 @@ class Trend:
         return tuple(sorted({*told, *(night.deployment for night in self.nights)}))
 
 
-def build(warehouse: Warehouse, folder: Path, settings: Settings, now: dt.datetime, where: str | None = None) -> Trend:
+def build(
+    warehouse: Warehouse,
+    folder: Path,
+    settings: Settings,
+    now: dt.datetime,
+    where: str | None = None,
+    selector: Selector | None = None,
+) -> Trend:
     """The trend of the nights for which the predicate ``where`` is true, with the reports that lie in ``folder``.
 
-    UsageError if it is no predicate.
+    ``selector`` is that of the warehouse, where the caller has it. UsageError if it is no predicate.
     """
-    selector = Selector.of(warehouse, warehouse.connect(["deployments"]))
+    selector = selector or Selector.of(warehouse, warehouse.connect(["deployments"]))
     chosen = selector.select(where or EVERYTHING)
     reports, notes = nightly_reports(folder)
     dated = (dt.date.fromisoformat(report.date) for report in reports if report.date)

@@ -20,6 +20,7 @@ from .glossary import glossary
 from .groups import URGENCY
 from .history import MEASURED
 from .model import Night
+from .selection import Selector
 from .trend import INDEX, NightlyReport, Trend, build, index
 from .writers import publish
 
@@ -67,14 +68,19 @@ class Row:
 
 
 def write(
-    warehouse: Warehouse, folder: Path, settings: Settings, now: dt.datetime, where: str | None = None
+    warehouse: Warehouse,
+    folder: Path,
+    settings: Settings,
+    now: dt.datetime,
+    where: str | None = None,
+    selector: Selector | None = None,
 ) -> tuple[Path, ...]:
     """Write index.html and index.json into the folder of the nightly reports, and give their paths.
 
-    ``where`` is a predicate over deployments and dates; UsageError if it is none, SpecledgerError if a file cannot be
-    written.
+    ``where`` is a predicate over deployments and dates, ``selector`` that of the warehouse, where the caller has it.
+    UsageError if ``where`` is no predicate, SpecledgerError if a file cannot be written.
     """
-    trend = build(warehouse, folder, settings, now, where)
+    trend = build(warehouse, folder, settings, now, where, selector)
     targets = ((folder / PAGE, render(trend)), (folder / INDEX, index(trend.known)))
     for target, text in targets:
         publish(target, text.encode())

@@ -25,6 +25,7 @@ from .format import (
     verdict_counts,
     verdict_label,
 )
+from .interval import MIN_UNITS
 from .model import BandFigures, Effect, GateResult, Report, SplitRow, Verdict
 from .terms import effect, switched, terms
 
@@ -40,7 +41,10 @@ LEAST_TERM = 0.0005
 
 
 def headline(report: Report) -> str:
-    """One sentence: the verdict, and what it rests on."""
+    """One sentence: the verdict, and what it rests on; the gains where only those were asked for."""
+    gains = grid(report) if grid_only(report) else None
+    if gains is not None:
+        return gains
     opening = {
         "fail": lambda: f"Failed: {_measures(report, 'fail')}.",
         "warn": lambda: f"No gate failed, but there is a warning: {_measures(report, 'warn')}.",
@@ -55,8 +59,18 @@ def headline(report: Report) -> str:
 
 def findings(report: Report) -> tuple[str, ...]:
     """Further sentences, each on its own: switch, benefit, mix, split, grid; those without data are left out."""
-    sentences = (switch(report), benefit(report), mix(report), split(report), grid(report))
-    return tuple(sentence for sentence in sentences if sentence)
+    told = (benefit,) if grid_only(report) else (switch, benefit, mix, split, grid)
+    return tuple(sentence for tell in told if (sentence := tell(report)))
+
+
+def grid_only(report: Report) -> bool:
+    """Whether four deployments were looked at and no comparison was asked for."""
+    return report.grid is not None and not report.gates
+
+
+def verdict(report: Report) -> str:
+    """The verdict in words."""
+    return "not judged" if grid_only(report) else verdict_label(report.verdict)
 
 
 def mix(report: Report) -> str | None:
@@ -126,7 +140,7 @@ def benefit(report: Report) -> str | None:
     parts += [f"costs at {_speedups(costs)}"] if costs else []
     parts += [f"is undecided at {_speedups(rest)}"] if rest else []
     who = "Speculation" if side == "candidate" else "The baseline's speculation"
-    parts += [f"has a speedup without interval at {_speedups(bare)}"] if bare else []
+    parts += [f"is undecided, without an interval, at {_speedups(bare)}"] if bare else []
     sentence = f"{who} {listed(parts)}"
     hopeless = [band.load_band for band in single if band.beyond_reach]
     if hopeless:
@@ -135,7 +149,22 @@ def benefit(report: Report) -> str | None:
     below = [band for band in rest if (band.speedup or 1) < 1]
     if pooled is not None and pays and (costs or below):
         sentence += f"; the pooled {figure(pooled.speedup, measure='speedup')} hides this"
-    return f"{sentence}."
+    return f"{sentence}.{_thin(report, [*pays, *costs])}"
+
+
+def _thin(report: Report, decided: Sequence[BandFigures]) -> str:
+    """A sentence about loads that are decided by less than a gate would judge by; empty without any."""
+    loads = {band.load_band for band in decided}
+    few = [
+        gate
+        for gate in report.gates
+        if gate.measure == "tpot_ms" and gate.reason_code == "few_units" and gate.stratum is not None
+    ]
+    thin = [gate.stratum.load_band for gate in few if gate.stratum is not None and gate.stratum.load_band in loads]
+    if not thin:
+        return ""
+    where = "each of these loads" if set(thin) == loads else f"load {listed(thin)}"
+    return f" Behind {where} stand fewer than {MIN_UNITS} {few[0].unit or 'unit'}s a side: no gate judges by so few."
 
 
 def grid(report: Report) -> str | None:

@@ -1,4 +1,4 @@
-"""Writes a report in every form: HTML, Markdown, JUnit XML and JSON, each file whole or not at all."""
+"""Writes a report in every form: HTML, Markdown, JUnit XML and JSON, each file whole or not at all; reads one back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from ..schemas.errors import SpecledgerError
+from ..schemas.errors import SpecledgerError, UsageError
 from . import html, junit, markdown, model
 from .model import Report
 
@@ -29,6 +29,18 @@ def write_all(report: Report, out_dir: Path) -> tuple[Path, ...]:
     for target, text in texts:
         publish(target, text.encode())
     return tuple(target for target, _ in texts)
+
+
+def read(source: str | os.PathLike[str]) -> Report:
+    """The report of a report.json or of the folder that holds it; UsageError if there is none."""
+    path = Path(source)
+    path = path / "report.json" if path.is_dir() else path
+    try:
+        return model.from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror or error}; give a report.json or its folder.") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path} is not a report of this version: write it again with `specledger report`.") from error
 
 
 def publish(target: Path, content: bytes, mode: int | None = None) -> None:

@@ -29,7 +29,6 @@ UNFINISHED = ("_tmp", "_pending")
 """Folders of a warehouse that hold what a run has not ended."""
 ABANDONED_S = 86_400.0
 """Age at which a folder that was being made belongs to nobody."""
-_READ_BYTES = 1 << 20
 
 
 class Cache:
@@ -103,11 +102,11 @@ class Cache:
         with self._in_use():
             if whole:
                 self._bring(wanted)
-            for folder in {(root / path).parent for path in (*wanted, *manifest.texts)}:
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _make_folders(root, (*wanted, *manifest.texts))
+            held = set(os.listdir(self._objects))  # noqa: PTH208 - thousands of names
             for path, entry in wanted.items():
-                held = self._held(entry)
-                _link(held, root / path) if held.exists() else _hollow(root / path, entry)
+                place = self._held(entry)
+                _link(place, root / path) if place.name in held else _hollow(f"{root}/{path}", entry)
         for path, text in manifest.texts.items():
             if path not in found or (root / path).read_text(encoding="utf-8") != text:
                 _write(root / path, text.encode())
@@ -208,8 +207,8 @@ def walk(root: Path) -> Iterator[tuple[str, os.stat_result]]:
     folders = [""]
     while folders:
         inside = folders.pop()
-        with contextlib.suppress(FileNotFoundError):
-            for item in os.scandir(root / inside):
+        with contextlib.suppress(FileNotFoundError), os.scandir(f"{root}/{inside}") as items:
+            for item in items:
                 path = f"{inside}{item.name}"
                 if item.is_dir(follow_symlinks=False):
                     if path not in UNFINISHED:
@@ -243,13 +242,25 @@ def _hard_link(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def _hollow(target: Path, entry: Entry) -> None:
+def _hollow(target: str, entry: Entry) -> None:
     """A file that says of itself what it will be, and cannot be taken for it: DuckDB refuses to read it."""
-    aside = target.with_name(f".{uuid.uuid4().hex}")
-    with aside.open("wb") as file:
-        file.truncate(entry.size)
-    os.utime(aside, ns=(entry.modified_ns, entry.modified_ns))
-    aside.replace(target)
+    file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.truncate(file, entry.size)
+    os.utime(file, ns=(entry.modified_ns, entry.modified_ns))
+    os.close(file)
+
+
+def _make_folders(root: Path, paths: Iterable[str]) -> None:
+    """Make the folders that paths inside the root need."""
+    wanted: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in wanted:
+            wanted.add(folder)
+            folder = folder.rpartition("/")[0]
+    for folder in sorted(wanted):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(f"{root}/{folder}", 0o700)  # noqa: PTH102 - thousands of names
 
 
 def _write(path: Path, content: bytes) -> None:

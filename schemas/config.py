@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,28 @@ def parse_load_bands(labels: tuple[str, ...] | list[str]) -> tuple[LoadBand, ...
 DEFAULT_SETTINGS = Settings(parse_load_bands(DEFAULT_LOAD_BANDS))
 
 
-KNOWN_TABLES = ("warehouse", "out", "metrics", "source", "bands", "goodput", "report", "hook", "housekeeping", "engine")
+KNOWN_TABLES = {
+    "warehouse": "Where the Parquet tables are: a folder, or a place in an object store.",
+    "out": "Folder of the nights' reports and their index; `nights` unless said otherwise.",
+    "metrics": "File for the textfile collector of Prometheus' node exporter; none unless named.",
+    "source": "One table for the inputs of each deployment; at least one.",
+    "bands": "Bands of load and context.",
+    "goodput": "Limits that a request must meet to count as qualified.",
+    "report": "One table for each report of a night; without any, one over everything.",
+    "hook": "What is called when a gate fails.",
+    "housekeeping": "What is tidied up after the reports.",
+    "engine": "What computes, and where its cluster is.",
+}
 """What stands at the top of a configuration: that of a night serves every command, which takes its share of it."""
+BANDS = {
+    "load": "Bands of requests running on an engine, rising without gaps from 1, the last one open.",
+    "context": "Edges of the bands of prompt plus half the output, in tokens, rising.",
+}
+GOODPUT = {
+    "ttft_ms": "Longest time to first token, in ms.",
+    "tpot_ms": "Longest decode time per output token, in ms.",
+    "longest_pause_ms": "Longest gap in the stream, in ms.",
+}
 
 
 def load_settings(path: Path | None) -> Settings:
@@ -114,8 +135,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def settings_from(document: dict[str, Any], path: Path) -> Settings:
     """Settings from a parsed configuration; ConfigError names file and key."""
-    bands = _section(document, "bands", {"load", "context"}, path)
-    limits = _section(document, "goodput", {"ttft_ms", "tpot_ms", "longest_pause_ms"}, path)
+    bands = _section(document, "bands", BANDS, path)
+    limits = _section(document, "goodput", GOODPUT, path)
     load = bands.get("load")
     if load is not None and not isinstance(load, list):
         raise ConfigError(f'{path}: bands.load must be a list such as ["1", "2-4", "5+"].')
@@ -139,7 +160,7 @@ def _context_bands(edges: Any, path: Path) -> tuple[tuple[str, int | None], ...]
     return tuple(zip(labels, [*edges, None], strict=True))
 
 
-def _section(document: dict[str, Any], name: str, keys: set[str], path: Path) -> dict[str, Any]:
+def _section(document: dict[str, Any], name: str, keys: Mapping[str, str], path: Path) -> dict[str, Any]:
     section = document.get(name, {})
     if not isinstance(section, dict):
         raise ConfigError(f"{path}: [{name}] must be a table.")

@@ -1,4 +1,9 @@
-"""One writer of a kind at a time: a file that its owner keeps locked as long as it lives."""
+"""One writer of a kind at a time: a file that its owner keeps locked as long as it lives.
+
+The lock is ``flock``, which needs no clock and no heartbeat: the kernel drops it with the process. Over NFS the server
+holds it and drops it once the client's lease has run out (Linux: 90 s); mounted with ``nolock`` or ``local_lock`` it
+keeps apart the processes of one machine only.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ import errno
 import fcntl
 import json
 import os
+import pwd
 import socket
 import time
 from collections.abc import Iterator
@@ -39,9 +45,8 @@ def exclusive(root: Path, work: str, wait_s: float = WAIT_S) -> Iterator[None]:
         raise WarehouseError(f"The warehouse {root} cannot be written: {error.strerror or error}.") from error
     try:
         _acquire(file, path, wait_s)
-        owner = {"host": socket.gethostname(), "pid": os.getpid(), "since": dt.datetime.now(dt.UTC).isoformat()}
         os.ftruncate(file, 0)
-        os.pwrite(file, json.dumps(owner).encode(), 0)
+        os.pwrite(file, json.dumps(_me()).encode(), 0)
         yield
         os.ftruncate(file, 0)
     except OSError as error:
@@ -63,6 +68,28 @@ def _acquire(file: int, path: Path, wait_s: float) -> None:
             return
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                owner = os.pread(file, 400, 0).decode("utf-8", "replace") or "another process"
+                owner = _said(os.pread(file, 1000, 0))
                 raise WarehouseLocked(f"{path} is held by {owner}: wait until that run has ended, or end it.") from None
             time.sleep(_POLL_S)
+        except OSError as error:
+            raise WarehouseError(
+                f"{path} cannot be locked: {error.strerror or error}; put the warehouse on a file system with locks."
+            ) from error
+
+
+def _me() -> dict[str, str | int]:
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run as a user that nobody has named
+        user = str(os.getuid())
+    since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    return {"user": user, "host": socket.gethostname(), "pid": os.getpid(), "since": since}
+
+
+def _said(text: bytes) -> str:
+    """Who holds a lock, by what its file says."""
+    try:
+        owner = json.loads(text)
+        return f"process {owner['pid']} of {owner['user']} on {owner['host']}, since {owner['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "another process"

@@ -12,8 +12,6 @@ import uuid
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
-from typing import Any
 
 from .errors import WarehouseError, WarehouseTooNew
 
@@ -25,7 +23,8 @@ DIGITS = 16
 """Of a hash, in a key."""
 UNDATED = "all"
 """The shard of what belongs to no date."""
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATED = re.compile(r"(?:^|/)date=(\d{4}-\d\d-\d\d)/")
+_NAMED = re.compile(r"(?:^|/)(\d{4}-\d\d-\d\d)\.[^/]*$")
 
 
 @dataclass(frozen=True)
@@ -142,14 +141,13 @@ def _damaged(where: str, error: Exception) -> WarehouseError:
 
 
 def _part(path: str) -> str:
-    pure = PurePosixPath(path)
-    dates = [part.removeprefix("date=") for part in pure.parts if part.startswith("date=")] or [pure.stem]
-    return dates[0] if _DATE.fullmatch(dates[0]) else UNDATED
+    """The date of ``…/date=<date>/…`` or of ``…/<date>.<suffix>``."""
+    found = _DATED.search(path) or _NAMED.search(path)
+    return found[1] if found else UNDATED
 
 
-def _checked(path: Any) -> str:
+def _checked(path: str) -> str:
     """A path that stays inside the warehouse; ValueError otherwise."""
-    pure = PurePosixPath(path)
-    if pure.is_absolute() or ".." in pure.parts or "\0" in path or not pure.parts:
+    if path.startswith("/") or "\0" in path or not {"", ".", ".."}.isdisjoint(path.split("/")):
         raise ValueError(f"{path!r} is no path inside a warehouse")
-    return str(path)
+    return path

@@ -28,7 +28,9 @@ SCHEMES = ("s3", "gs", "gcs", "az", "abfs", "abfss")
 RETRY_S = 180.0
 """How long a request is tried again, after pauses that grow and are drawn at random, before it has failed."""
 MOST_RETRIES = 10
-LONGEST_PAUSE_S = 15.0
+MOST_REPLACEMENTS = 3
+"""How often a request is sent again that the store's library does not repeat on its own: one on a condition."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 15.0
 ANSWER_S = 30.0
 """How long a store may be silent in the middle of an answer."""
 REQUEST_S = 600.0
@@ -96,17 +98,22 @@ class Store:
         """
         from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
-        try:
-            written = self._store.put(key, body, mode="create" if etag is None else {"e_tag": etag})
-            return written["e_tag"] or ""
-        except (BaseError, OSError) as error:
-            # A request that was repeated may have been carried out the first time, and then stands in its own way.
-            found = self.get(key)
-            if found is not None and found.body == body:
-                return found.etag
-            if isinstance(error, AlreadyExistsError | PreconditionError | FileNotFoundError):
-                return None
-            raise self._failed(key, error) from error
+        attempts = MOST_REPLACEMENTS
+        while True:
+            attempts -= 1
+            try:
+                written = self._store.put(key, body, mode="create" if etag is None else {"e_tag": etag})
+                return written["e_tag"] or ""
+            except (BaseError, OSError) as error:
+                # A request without an answer may have been carried out, and one sent again then stood in its own way.
+                found = self.get(key)
+                if found is not None and found.body == body:
+                    return found.etag
+                others = isinstance(error, AlreadyExistsError | PreconditionError | FileNotFoundError)
+                if others or etag != (found.etag if found else None):
+                    return None
+                if not attempts:
+                    raise self._failed(key, error) from error
 
     def download(self, key: str, path: Path) -> str:
         """Write an object to a file; the SHA-256 of its bytes. ObjectGone where there is none."""
@@ -191,7 +198,10 @@ def _connect(url: str, options: str) -> ObjectStore:
     retry: RetryConfig = {
         "max_retries": MOST_RETRIES,
         "retry_timeout": dt.timedelta(seconds=RETRY_S),
-        "backoff": {"max_backoff": dt.timedelta(seconds=min(LONGEST_PAUSE_S, RETRY_S / 4))},
+        "backoff": {
+            "init_backoff": dt.timedelta(seconds=FIRST_PAUSE_S),
+            "max_backoff": dt.timedelta(seconds=LONGEST_PAUSE_S),
+        },
     }
     try:
         if scheme == "s3":

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
+import itertools
 import os
 import urllib.parse
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from . import TABLES, layout
 from .errors import EmptyWarehouse, UsageError, WarehouseError
-from .raw import DEPLOYMENTS
+from .raw import DEPLOYMENTS, REQUESTS, SNAPSHOTS
 from .table import Table, literal, quote
 from .views import PARTS, current_deployments, merged_requests, merged_snapshots
 
@@ -87,17 +88,20 @@ class Warehouse:
 
     def files(self, table: Table, *, date: dt.date | None = None, deployment: str | None = None) -> list[DataFile]:
         """The published files of a table, by path; restricted to one date or deployment if given."""
-        top = self.root / table.name
-        days = _inside(top, "date=") if date is None else [top / f"date={date.isoformat()}"]
-        found = []
-        for day in days:
-            own = _inside(day, "deployment=") if deployment is None else [day / f"deployment={encode(deployment)}"]
-            for folder in own:
-                place = dt.date.fromisoformat(day.name.removeprefix("date=")), decode(folder.name.partition("=")[2])
-                for path in _inside(folder, "", ".parquet"):
+        return list(self._listed(table, date, deployment))
+
+    def _listed(self, table: Table, date: dt.date | None, deployment: str | None) -> Iterator[DataFile]:
+        # Paths are texts until a file is found: a year of nights has thousands of folders.
+        top = os.path.join(self.root, table.name)  # noqa: PTH118
+        for day in _inside(top, "date=") if date is None else [f"date={date.isoformat()}"]:
+            within = f"{top}/{day}"
+            for own in _inside(within, "deployment=") if deployment is None else [f"deployment={encode(deployment)}"]:
+                folder = f"{within}/{own}"
+                place = dt.date.fromisoformat(day.removeprefix("date=")), decode(own.partition("=")[2])
+                for name in _inside(folder, "", ".parquet"):
+                    path = Path(folder, name)
                     with contextlib.suppress(FileNotFoundError):  # housekeeping may have removed it since
-                        found.append(DataFile(table.name, *place, path, path.stat().st_size))
-        return found
+                        yield DataFile(table.name, *place, path, path.stat().st_size)
 
     def write(self, table: Table, date: dt.date, deployment: str, name: str, rows: pa.Table, **metadata: str) -> Path:
         """Publish rows as ``<partition>/<name>.parquet`` in one step, replacing a file of that name.
@@ -190,7 +194,9 @@ class Warehouse:
 
     def select(self, table: Table) -> str:
         """A SELECT over all files of a table with exactly the declared columns; see ``scan``."""
-        files = self.files(table)
+        listed = self._listed(table, None, None)
+        # One file tells that there are any; names and content of all are asked for only where something depends on them.
+        files = list(listed if table in (REQUESTS, SNAPSHOTS) or ON_DEMAND else itertools.islice(listed, 1))
         if not files:
             return table.empty_select()
         _bring(self.root, (file.path for file in files))
@@ -314,13 +320,12 @@ def check_deployment(name: str) -> str:
     return name
 
 
-def _inside(folder: Path, prefix: str, suffix: str = "") -> list[Path]:
-    """What a folder holds, by name; a folder that may not be read is an error, not an empty one."""
+def _inside(folder: str, prefix: str, suffix: str = "") -> list[str]:
+    """The names of what a folder holds, in order; a folder that may not be read is an error, not an empty one."""
     try:
         names = os.listdir(folder)  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError as error:
         raise WarehouseError(f"{folder} may not be read: ask its owner for access, or run as that user.") from error
-    # Names are sorted before they become paths, which takes a hundred times as long to compare.
-    return [folder / name for name in sorted(names) if name.startswith(prefix) and name.endswith(suffix)]
+    return sorted(name for name in names if name.startswith(prefix) and name.endswith(suffix))

@@ -15,7 +15,7 @@ from ..schemas.errors import UsageError
 from ..schemas.staging import STAGING_TABLES
 from ..schemas.table import literal
 from ..schemas.warehouse import Warehouse
-from .database import connect, create_views
+from .database import Limits, connect, create_views
 
 if TYPE_CHECKING:
     import duckdb
@@ -54,14 +54,16 @@ def asked(
     question: str,
     parameters: Mapping[str, Any],
     timeout_s: float | None = None,
+    memory: str | None = None,
 ) -> Iterator[Answer]:
     """The answer to one SELECT, to be fetched inside the block.
 
-    Raises UsageError if the question is not one SELECT, cannot be answered, or takes longer than ``timeout_s``.
+    ``memory`` as DuckDB writes it (``4GB``); what sorts and joins need beyond it goes to disk. Raises UsageError if the
+    question is not one SELECT, cannot be answered, or needs more than ``timeout_s`` or ``memory``.
     """
     import duckdb
 
-    connection = connect(warehouse, settings)
+    connection = _limited(warehouse, settings, memory)
     timer = threading.Timer(timeout_s or 0, connection.interrupt)
     try:
         statements = connection.extract_statements(question)
@@ -74,11 +76,23 @@ def asked(
         yield Answer(connection, question, parameters)
     except duckdb.InterruptException as error:
         raise UsageError(f"The query was stopped after {timeout_s:g} s: ask for less, or raise --timeout.") from error
+    except duckdb.OutOfMemoryException as error:
+        given = f" than {memory}" if memory is not None else " than there is"
+        raise UsageError(f"The query needs more memory{given}: ask for less, or raise --memory.") from error
     except duckdb.Error as error:
         raise UsageError(f"The query failed: {_sentence(error)}") from error
     finally:
         timer.cancel()
         connection.close()
+
+
+def _limited(warehouse: Warehouse, settings: Settings, memory: str | None) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    try:
+        return connect(warehouse, settings, Limits(memory=memory))
+    except duckdb.ParserException as error:
+        raise UsageError(f"The memory {memory!r} is not understood: write a size such as 4GB.") from error
 
 
 def parameter(text: str) -> tuple[str, Any]:

@@ -58,6 +58,7 @@ def transform(
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up after this time."
 )
+@click.option("--memory", metavar="SIZE", help="Use no more memory than this, such as 4GB.  [default: most of it]")
 def sql(
     warehouse: str,
     config: Path | None,
@@ -67,6 +68,7 @@ def sql(
     out: Path | None,
     params: tuple[str, ...],
     timeout: float | None,
+    memory: str | None,
 ) -> None:
     """Ask the warehouse a question in SQL.
 
@@ -82,7 +84,7 @@ def sql(
         raise UsageError(f"The folder {out.parent} of --out does not exist: make it first.")
     house = Warehouse(warehouse).require()
     values = dict(parameter(text) for text in params)
-    with asked(house, settings_to_compute(house, config), _question(query, file), values, timeout) as answer:
+    with asked(house, settings_to_compute(house, config), _question(query, file), values, timeout, memory) as answer:
         if out is None:
             answers.WRITERS[form](answer, sys.stdout)
         elif form == "parquet":

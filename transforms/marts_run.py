@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..schemas import TABLES
 from ..schemas.cost_marts import ROUND_COST, ROUND_SPLIT
-from ..schemas.marts import LEDGER
+from ..schemas.marts import DEPLOYMENT_DAYS, LEDGER
 from ..schemas.table import Table, quote
 from ..schemas.warehouse import Warehouse, scan
 from .catalog import query, transforms
@@ -28,23 +29,35 @@ OWN = tuple(table for table in transforms("marts") if table not in REACHING)
 """All others, in order."""
 
 
-def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, days: Sequence[dt.date]) -> list[Staged]:
+@dataclass(frozen=True)
+class Dates:
+    """Dates whose marts are computed together, and those of which something is read."""
+
+    days: tuple[dt.date, ...]
+    reach: tuple[dt.date, ...]
+
+
+def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, unit: Dates) -> list[Staged]:
     """Every mart of the dates but those that reach to other dates, written aside."""
     for table in TABLES.values():
         if table.kind in ("raw", "cells") and table.name != "deployments":
-            _bind(connection, warehouse, table, days)
+            _bind(connection, warehouse, table, unit.reach)
     return _computed(connection, warehouse, OWN, "true")
 
 
-def compute_ledger(
-    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, days: Sequence[dt.date]
-) -> list[Staged]:
-    """Round costs and the ledger of the dates, from what is published of 30 days around, written aside."""
-    reach = sorted({day + dt.timedelta(n) for day in days for n in range(-LEDGER_REACH.days, LEDGER_REACH.days + 1)})
+def plain_days(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, dates: Iterable[dt.date]) -> set[dt.date]:
+    """Those of the dates on which a deployment ran without speculation, by the marts that are published."""
+    marts = warehouse.select_dates(DEPLOYMENT_DAYS, set(dates))
+    rows = connection.execute(f"SELECT DISTINCT date FROM ({marts}) WHERE NOT speculative").fetchall()
+    return {date for (date,) in rows}
+
+
+def compute_ledger(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, unit: Dates) -> list[Staged]:
+    """Round costs and the ledger of the dates, from what is published of those they reach to, written aside."""
     for name in sorted({name for table in REACHING for name in table.reads} - {"deployments"}):
         if TABLES[name] not in REACHING:
-            _bind(connection, warehouse, TABLES[name], days if TABLES[name].kind == "raw" else reach)
-    wanted = ", ".join(f"DATE '{day}'" for day in days)
+            _bind(connection, warehouse, TABLES[name], unit.days if TABLES[name].kind == "raw" else unit.reach)
+    wanted = ", ".join(f"DATE '{day}'" for day in unit.days)
     return _computed(connection, warehouse, REACHING, f"date IN ({wanted})")
 
 

@@ -71,20 +71,31 @@ class Plan:
             if not self._of(day).retired and (self._force or self._marts(day) != self._of(day).marts)
         ]
 
-    def marts_computed(self, days: Iterable[dt.date]) -> None:
-        """Remember that the marts of these dates are those of their cells."""
+    def marts_computed(self, days: Iterable[dt.date], plain: Collection[dt.date] | None = None) -> None:
+        """Remember that the marts of these dates are those of their cells.
+
+        ``plain`` are those on which a deployment ran without speculation; None where their marts are what they were.
+        """
         for day in days:
             self._of(day).marts = self._marts(day)
+            if plain is not None:
+                self._of(day).plain = day in plain
         self._save(days)
 
     def days_with_other_ledgers(self) -> list[dt.date]:
-        """Dates whose ledger is not that of the marts within 30 days of it; only dates near those of this run."""
+        """Dates whose ledger is not that of the marts it is taken from; only dates near those of this run."""
         return [day for day in self.days_with_ledgers() if self._force or self._ledger(day) != self._of(day).ledger]
 
     def days_with_ledgers(self) -> list[dt.date]:
         """Dates near those of this run of which something was computed and nothing is retired."""
-        near = {day + dt.timedelta(n) for day in self.days for n in _REACH}
-        return [day for day in sorted(near & self._state.dates()) if not self._of(day).retired]
+        known = self._state.dates()
+        if not known <= set(self.days):
+            known = {day for day in known if any(abs(day - other) <= LEDGER_REACH for other in self.days)}
+        return [day for day in sorted(known) if not self._of(day).retired]
+
+    def reach(self, days: Iterable[dt.date]) -> list[dt.date]:
+        """The dates and those within 30 days of them that their ledgers may take ordinary decode from."""
+        return sorted({other for day in days for other in self._reach(day)})
 
     def ledgers_computed(self, days: Iterable[dt.date]) -> None:
         """Remember that the ledgers of these dates are those of the marts around them."""
@@ -99,7 +110,11 @@ class Plan:
         return self._fingerprints.marts(day, self._of(day))
 
     def _ledger(self, day: dt.date) -> str:
-        return digest([self._of(day + dt.timedelta(n)).marts for n in _REACH])
+        return digest([(other.isoformat(), self._of(other).marts) for other in self._reach(day)])
+
+    def _reach(self, day: dt.date) -> list[dt.date]:
+        around = (day + dt.timedelta(n) for n in range(-LEDGER_REACH.days, LEDGER_REACH.days + 1))
+        return [other for other in around if other == day or (self._of(other).marts and self._of(other).plain)]
 
     def _of(self, day: dt.date) -> DateState:
         if day not in self._known:
@@ -109,9 +124,6 @@ class Plan:
     def _save(self, days: Iterable[dt.date]) -> None:
         for day in set(days):
             self._state.write(day, self._known[day])
-
-
-_REACH = range(-LEDGER_REACH.days, LEDGER_REACH.days + 1)
 
 
 def _stored(warehouse: Warehouse, dates: list[dt.date] | None) -> set[Partition]:

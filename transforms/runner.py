@@ -13,6 +13,7 @@ from ..schemas import CELL_TABLES
 from ..schemas.config import Settings
 from ..schemas.kept import keep_beginning, keep_settings
 from ..schemas.lock import exclusive
+from ..schemas.table import Table
 from ..schemas.warehouse import Warehouse
 from . import cells_run, marts_run
 from .carry import sweep
@@ -20,9 +21,10 @@ from .catalog import transforms
 from .database import NO_LIMITS, Limits, connect, publish_database
 from .engines import Engine, Here, OnSpark, bind_deployments
 from .fingerprints import Fingerprints, StartRecords
+from .marts_run import Dates
 from .partitions import Inputs, Partition
 from .plan import Plan
-from .results import publish
+from .results import Staged, publish
 
 if TYPE_CHECKING:
     from ..schemas.spark import Cluster
@@ -81,10 +83,11 @@ def run(
             computed += parts[0].partitions
             log.info("Computed the cells of %d partitions, to %s.", len(computed), computed[-1].date)
         days = plan.days_with_other_marts()
-        for some in _marts(engine, warehouse, "marts", days):
-            plan.marts_computed(some)
+        for some in _marts(engine, warehouse, [Dates(some, some) for some in _together(days, engine.slots)]):
+            plan.marts_computed(some, marts_run.plain_days(connection, warehouse, some))
             log.info("Computed the marts of %s to %s.", some[0], some[-1])
-        for some in _marts(engine, warehouse, "ledgers", plan.days_with_other_ledgers()):
+        ledgers = _together(plan.days_with_other_ledgers(), engine.slots)
+        for some in _ledgers(engine, warehouse, [Dates(some, tuple(plan.reach(some))) for some in ledgers]):
             plan.ledgers_computed(some)
         publish_database(warehouse, settings)
         if dates is None:
@@ -100,18 +103,33 @@ def _limit(changed: Sequence[tuple[Partition, Inputs]], slots: int) -> int | Non
     return min(cells_run.BATCH_BYTES, max(LEAST_BATCH_BYTES, total // (UNITS_A_SLOT * slots)))
 
 
-def _marts(engine: Engine, warehouse: Warehouse, stage: str, days: Sequence[dt.date]) -> Iterator[Sequence[dt.date]]:
-    """Compute and publish the marts or ledgers of these dates; some of them at a time, which it gives once done."""
-    work, tables, read = {
-        "marts": (marts_run.compute, marts_run.OWN, CELL_TABLES),
-        "ledgers": (marts_run.compute_ledger, marts_run.REACHING, marts_run.OWN),
-    }[stage]
+def _together(days: Sequence[dt.date], slots: int) -> list[tuple[dt.date, ...]]:
+    """Dates that are computed in one go: so many that each slot has some."""
+    count = min(DATES_TOGETHER, max(1, -(-len(days) // slots)))
+    return [tuple(days[start : start + count]) for start in range(0, len(days), count)]
 
-    def size(some: Sequence[dt.date]) -> int:
-        return sum(file.size for table in read for day in some for file in warehouse.files(table, date=day))
 
-    count = min(DATES_TOGETHER, max(1, -(-len(days) // engine.slots)))
-    together = [days[start : start + count] for start in range(0, len(days), count)]
-    for some, staged in zip(together, engine.each(stage, work, together, size), strict=True):
-        publish(warehouse, tables, marts_run.stored(warehouse, tables, some), staged)
-        yield some
+def _marts(engine: Engine, warehouse: Warehouse, units: Sequence[Dates]) -> Iterator[Sequence[dt.date]]:
+    """Compute and publish the marts of dates, which it gives once that is done."""
+    results = engine.each("marts", marts_run.compute, units, lambda unit: _size(warehouse, CELL_TABLES, unit))
+    return _published(warehouse, marts_run.OWN, units, results)
+
+
+def _ledgers(engine: Engine, warehouse: Warehouse, units: Sequence[Dates]) -> Iterator[Sequence[dt.date]]:
+    """The same for what takes ordinary decode from other dates."""
+    results = engine.each(
+        "ledgers", marts_run.compute_ledger, units, lambda unit: _size(warehouse, marts_run.OWN, unit)
+    )
+    return _published(warehouse, marts_run.REACHING, units, results)
+
+
+def _size(warehouse: Warehouse, tables: Iterable[Table], unit: Dates) -> int:
+    return sum(file.size for table in tables for day in unit.reach for file in warehouse.files(table, date=day))
+
+
+def _published(
+    warehouse: Warehouse, tables: Sequence[Table], units: Sequence[Dates], results: Iterator[list[Staged]]
+) -> Iterator[Sequence[dt.date]]:
+    for unit, staged in zip(units, results, strict=True):
+        publish(warehouse, tables, marts_run.stored(warehouse, tables, unit.days), staged)
+        yield unit.days

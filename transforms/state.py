@@ -17,6 +17,8 @@ class DateState:
     cells: dict[str, str] = field(default_factory=dict)
     marts: str | None = None
     ledger: str | None = None
+    plain: bool = True
+    """Whether a deployment may have run without speculation, so that others can take ordinary decode from it."""
     retired: bool = False
     """Whether rows that it was computed from have been removed, or are about to be: it stays as it is."""
 
@@ -36,7 +38,13 @@ class State:
         """What is known of a date; nothing if the file is missing or cannot be read, so that the date is computed."""
         try:
             stored = json.loads(self._path(date).read_text(encoding="utf-8"))
-            return DateState(dict(stored["cells"]), stored["marts"], stored["ledger"], stored.get("retired", False))
+            return DateState(
+                dict(stored["cells"]),
+                stored["marts"],
+                stored["ledger"],
+                stored.get("plain", True),
+                stored.get("retired", False),
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return DateState()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import altair as alt
 
+from ..format import verdict_label
 from ..model import Report
 from .chart import Rows, label
 from .palette import MUTED, SURFACE, TIME
@@ -26,7 +27,9 @@ def grid_rows(report: Report) -> list[dict[str, Any]]:
             "lower": cell.interval[0] if cell.interval else None,
             "upper": cell.interval[1] if cell.interval else None,
             "common_share": cell.common_share,
-            "quality": cell.quality,
+            "quality": verdict_label(cell.quality),
+            "quality_baseline": cell.quality_baseline,
+            "origin": report.grid.origin,
         }
         for cell in report.grid.cells
     ]

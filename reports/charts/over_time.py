@@ -81,6 +81,9 @@ def acceptance_rows(report: Report) -> list[dict[str, Any]]:
 def acceptance_over_time(rows: Rows) -> alt.LayerChart:
     """Acceptance length over time; upright lines are starts of servers."""
     stretches = [row for row in rows if row["kind"] != RESTART]
+    course = _course(stretches, "acceptance_length", "Acceptance length (tokens)", ACCEPTANCE, ".3f", from_zero=False)
+    if len(stretches) == len(rows):
+        return finish(rows, *course)
     starts = (
         alt.Chart(ROWS)
         .transform_filter(f"datum.kind === '{RESTART}'")
@@ -94,11 +97,7 @@ def acceptance_over_time(rows: Rows) -> alt.LayerChart:
             ),
         )
     )
-    return finish(
-        rows,
-        starts,
-        *_course(stretches, "acceptance_length", "Acceptance length (tokens)", ACCEPTANCE, ".3f", from_zero=False),
-    )
+    return finish(rows, starts, *course)
 
 
 def kv_use(rows: Rows) -> alt.LayerChart:

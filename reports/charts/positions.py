@@ -36,11 +36,11 @@ def position_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def _best_at(report: Report) -> dict[int, str]:
-    """Loads at which each draft length is best, where one schedule is recommended; only loads with evidence."""
+    """Loads at which each draft length is best, where one schedule is recommended; only loads that had a choice."""
     found: dict[int, list[str]] = {}
     for schedule in report.schedules if len(report.schedules) == 1 else ():
         for band in schedule.bands:
-            if band.tpot_ms is not None:
+            if len(band.lengths) > 1:
                 found.setdefault(band.length, []).append(band.load_band)
     return {length: listed(loads) for length, loads in found.items()}
 

@@ -12,9 +12,9 @@ from .parts import ROWS, Side, bands, beside, finish, holds, joined, tips
 
 
 def round_time_rows(report: Report) -> Rows:
-    """Load bands with a step time; the T0 of the first that has one bears its name."""
+    """Load bands with a step time; the T0 of the last that has one bears its name."""
     rows = band_rows(report, "round_time_ms")
-    named = next((row for row in rows if row["t0_ms"] is not None), None)
+    named = next((row for row in reversed(rows) if row["t0_ms"] is not None), None)
     return [{**row, "named": row is named} for row in rows]
 
 

@@ -136,11 +136,12 @@
       console.error(error);
     }
   };
-  // On paper two charts share a line: they are drawn at that width, so that their text keeps its size.
+  // On paper two charts share a line, one alone has it all: they are drawn at that width, so that text keeps its size.
   const PAPER_WIDTH = 330;
-  const fit = (width) => views.forEach((view, plot) => view.width(width || plot.clientWidth).run());
-  window.addEventListener("beforeprint", () => fit(PAPER_WIDTH));
-  window.addEventListener("afterprint", () => fit());
+  const onPaper = (plot) => (plot.closest(".charts")?.childElementCount > 1 ? PAPER_WIDTH : 2 * PAPER_WIDTH);
+  const fit = (width) => views.forEach((view, plot) => view.width(width(plot)).run());
+  window.addEventListener("beforeprint", () => fit(onPaper));
+  window.addEventListener("afterprint", () => fit((plot) => plot.clientWidth));
   const breath = () => new Promise((resolve) => { setTimeout(resolve); });
   (async () => {
     for (const plot of all("[data-chart]")) {

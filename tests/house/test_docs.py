@@ -18,7 +18,7 @@ from specledger.reports.gates import DEFAULT_GATES, KEYS, Gate, load_gates
 from specledger.schemas.config import DEFAULT_SETTINGS, load_settings
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 pytestmark = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the documentation is not part of the wheel")
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections import Counter
 from random import Random
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specledger.ingest import exposition, exposition_scan, series_rows
+from specledger.ingest import exposition, exposition_repeats, exposition_scan, series_rows
 from specledger.ingest.exposition_line import LineError, Series, parse_sample
+from specledger.ingest.exposition_repeats import Scanner
 from specledger.ingest.exposition_scan import Scrape, Vocabulary, scan
 from specledger.ingest.metric_names import meaning
 from tests.ingest.exposition_writer import draw, write
@@ -52,7 +54,7 @@ def at_once(texts: list[bytes]) -> list[tuple[list[tuple[Series, float]], list[b
 def comparable(found: Any) -> Any:
     """NaN equals NaN here, and values of other programs may be anything: they are not looked at."""
     return [
-        ([(series, repr(value)) for series, value in samples], [line for line in bad if b"vllm" in line])
+        ([(series, repr(value)) for series, value in samples], [line for line in bad if re.search(rb"vllm[:_]", line)])
         for samples, bad in found
     ]
 
@@ -75,6 +77,54 @@ def test_damaged_scrapes_are_taken_apart_alike(seed: int) -> None:
             text[place] = random.choice(b'\n\r\t {}",=#\\0e\xff\x00') if random.random() < 0.7 else text[place] ^ 1
         texts.append(bytes(text) + b"\n")
     assert comparable(at_once(texts)) == comparable(map(one_by_one, texts))
+
+
+@settings(max_examples=scaled(15), deadline=None)
+@given(st.integers(0, 2**64))
+def test_scrapes_that_repeat_another_are_read_as_if_each_were_taken_apart(seed: int) -> None:
+    random = Random(seed)
+    models = [_model(random) for _ in range(random.randint(1, 3))]
+    scanner, vocabulary = Scanner(Vocabulary()), Vocabulary()
+    for _ in range(2):
+        texts = [_changed(random.choice(models), random) for _ in range(random.randint(1, 12))]
+        some = [Scrape(0, 10 * place, text, 0, len(text)) for place, text in enumerate(texts)]
+        for fast, slow in zip(scanner.scan(some), scan(some, vocabulary), strict=True):
+            for name in ("scrape", "comments", "foreign", "ends_with_vllm", "timestamp", "bad_lines"):
+                assert getattr(fast, name) == getattr(slow, name)
+            assert repr(fast.values.tolist()) == repr(slow.values.tolist())
+            named = [scanner.vocabulary.series[code] for code in fast.codes]
+            assert named == [vocabulary.series[code] for code in slow.codes]
+
+
+ENDS = (b" NaN", b" +Inf", b" 1 1789372800000", b" 1 ", b' 1 # {a="b"} 2', b" x", b"1", b"", b"\r")
+
+
+def _model(random: Random) -> bytes:
+    head = random.choice([b"", b"# scraped_from http://a:8000/metrics\n"])
+    return head + write(draw(random), random, openmetrics=random.random() < 0.3).encode().rstrip(b"\n") + b"\n"
+
+
+def _changed(text: bytes, random: Random) -> bytes:
+    """Other values; now and then another address, or a line that is other in more than its value."""
+    text = re.sub(rb" [0-9.]+\n", lambda found: random.choice([found[0], b" %d\n" % random.randint(0, 9**9)]), text)
+    if random.random() < 0.5:
+        text = text.replace(b"http://a:8000", b"http://other:%d" % random.randint(1, 9_999))
+    lines = text.split(b"\n")
+    for _ in range(random.choice([0, 0, 1, 2])):
+        at = random.randrange(len(lines) - 1)
+        end = random.choice(ENDS)
+        lines[at] = random.choice([lines[at] + end, lines[at].rpartition(b" ")[0] + end, lines[at][:-1], b"", b"a 1"])
+    return b"\n".join(lines)
+
+
+def test_a_scrape_that_repeats_another_is_not_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = scrapes("default_flags")[-1].encode()
+    scanner, taken = Scanner(Vocabulary()), []
+    monkeypatch.setattr(exposition_repeats, "scan", lambda some, words: taken.extend(some) or scan(some, words))
+    for number in range(8):
+        own = text.replace(b" 0.0\n", b" %d\n" % number)
+        scanner.scan([Scrape(0, 0, own, 0, len(own))] * 3)
+    assert len(taken) == 1
 
 
 def test_values_that_no_array_operation_understands_are_read_one_by_one() -> None:

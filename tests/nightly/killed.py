@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from specledger.ingest.publishing import ABANDONED_S, recover
 from specledger.nightly import config, run
@@ -74,6 +75,13 @@ def leftovers(warehouse: Path) -> list[str]:
     return [str(path) for name in ("_tmp", "_pending") for path in (warehouse / name).glob("*")]
 
 
+class Trial(Protocol):
+    """Something that can be tried again and again."""
+
+    def one(self, trial: int) -> str:
+        """A line on what happened, which starts with ok if well."""
+
+
 class Trials:
     """Two scenes: an empty warehouse, and one with two nights into which a third and late rows come."""
 
@@ -85,8 +93,8 @@ class Trials:
         self._truth: dict[str, tuple[str, float]] = {}
         for number in range(2):
             write_night(self._scene / "input" / "chat", number)
-        write_config(self._scene, HOUSEKEEPING)
-        shutil.copytree(self._scene, self._kept / "empty")
+        self._configure()
+        self._keep("empty")
         self._run_undisturbed("empty", 1)
 
     def one(self, trial: int) -> str:
@@ -104,7 +112,7 @@ class Trials:
         after = "killed" if code == -signal.SIGKILL else f"ended with {code} before"
         again = finished(child(lambda: nightly(self._scene, number)))
         same = again == 0 and self._hashed() == truth
-        left = leftovers(self._scene / "warehouse")
+        left = self._left()
         said = f"{name}, {after} at {moment:.2f} of {seconds:.2f} s"
         if same and not left:
             return f"ok: {said}"
@@ -116,7 +124,7 @@ class Trials:
         self._must(lambda: nightly(self._scene, 1))
         write_night(self._scene / "input" / "chat", 2)
         (self._scene / "input" / "chat" / "late.jsonl").write_text(text.responses(trace(4), started(day(0)) + 3600))
-        shutil.copytree(self._scene, self._kept / "third")
+        self._keep("third")
         self._run_undisturbed("third", 2)
 
     def _run_undisturbed(self, name: str, number: int) -> None:
@@ -124,14 +132,28 @@ class Trials:
         self._must(lambda: nightly(self._scene, number))
         self._truth[name] = self._hashed(), time.monotonic() - begin
 
+    def _configure(self) -> None:
+        write_config(self._scene, HOUSEKEEPING)
+
+    def _keep(self, name: str) -> None:
+        """Keep the scene as it is now under a name."""
+        shutil.copytree(self._scene, self._kept / name)
+
+    def _left(self) -> list[str]:
+        return leftovers(self._scene / "warehouse")
+
     def _set(self, name: str) -> None:
         """Set a scene up, always in the same place, for rows say where they come from."""
         shutil.rmtree(self._scene)
         shutil.copytree(self._kept / name, self._scene)
 
     def _hashed(self) -> str:
-        target = self._folder / "hash"
-        self._must(lambda: target.write_text(contents(self._scene / "warehouse")))
+        return self._told(lambda: contents(self._scene / "warehouse"))
+
+    def _told(self, work: Callable[[], str]) -> str:
+        """What a process of its own finds out."""
+        target = self._folder / "told"
+        self._must(lambda: target.write_text(work()))
         return target.read_text()
 
     @staticmethod
@@ -140,17 +162,21 @@ class Trials:
             raise RuntimeError(f"an undisturbed run ended with {code}")
 
 
-def main(trials: int, seed: int = 1) -> int:
+def tried(scenes: Trial, trials: int) -> int:
     """Run trials and print a line of each; the number of those in which something was wrong."""
-    with tempfile.TemporaryDirectory() as name:
-        scenes = Trials(Path(name), seed)
-        wrong = 0
-        for number in range(trials):
-            line = scenes.one(number)
-            print(f"{number + 1} {line}", flush=True)
-            wrong += not line.startswith("ok: ")
+    wrong = 0
+    for number in range(trials):
+        line = scenes.one(number)
+        print(f"{number + 1} {line}", flush=True)
+        wrong += not line.startswith("ok: ")
     print(f"{trials} runs killed, {wrong} wrong")
     return wrong
+
+
+def main(trials: int, seed: int = 1) -> int:
+    """Try it in a folder; the number of trials in which something was wrong."""
+    with tempfile.TemporaryDirectory() as name:
+        return tried(Trials(Path(name), seed), trials)
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ def test_long_contexts_are_named_only_where_no_shorter_one_lost(
 def test_drift_is_named_with_its_size() -> None:
     drift = Drift(-0.02, -0.08, 0.001, 160)
     (found,) = advice(histories=(History("d", (), drift),))
-    assert (found.cause, "-8.0%" in found.evidence) == ("drift", True)
+    assert (found.cause, "−8.0 %" in found.evidence) == ("drift", True)
     assert advice(histories=(History("d", (), None),)) == []
 
 

@@ -75,7 +75,7 @@ def test_load_of_a_generator_and_short_outputs_are_said() -> None:
     )
     synthetic, short = house.evidence().said
     assert "synthetic load" in synthetic
-    assert "100% of the requests return up to 20 tokens" in short
+    assert "100 % of the requests return up to 20 tokens" in short
 
 
 def test_only_the_nights_asked_for_count() -> None:

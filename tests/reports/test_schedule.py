@@ -45,6 +45,13 @@ def test_a_tie_within_the_error_keeps_the_smaller_length() -> None:
     assert "ties with K = 3" in found.reason
 
 
+def test_the_best_length_says_so_where_a_longer_one_ties_with_it() -> None:
+    assert chosen(option(0, 9.5, 0.4), option(3, 10.0, 0.4)).reason == (
+        "ties with K = 3 (10.00 ms) within the error, so the smaller length stays"
+    )
+    assert chosen(option(0, 9.5), option(3, 10.0)).reason == "9.50 ms a token against 10.00 ms at K = 3"
+
+
 def test_an_optimum_between_worse_neighbours_is_found() -> None:
     assert chosen(option(0, 10.0), option(1, 11.0), option(2, 8.0), option(3, 12.0)).length == 2
 

@@ -226,7 +226,8 @@ def test_without_scripts_there_are_pictures_and_tables(browser: Browser, pages: 
 
 
 @pytest.mark.parametrize(
-    ("name", "width", "dark"), [*((name, PHONE, False) for name in PAGES), ("example", WIDE, True)]
+    ("name", "width", "dark"),
+    [*((name, PHONE, False) for name in PAGES), ("example", WIDE, True), ("nights", WIDE, True)],
 )
 def test_the_accessibility_checker_finds_nothing_serious(
     seen: Callable[..., Visit], name: str, width: int, dark: bool

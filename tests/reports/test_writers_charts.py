@@ -151,6 +151,14 @@ def test_no_line_is_drawn_across_a_gap_in_time() -> None:
     assert [row["segment"] for row in rows] == ["candidate 1", "candidate 1", "candidate 2"]
 
 
+def test_without_restarts_nothing_is_drawn_for_them() -> None:
+    chart = CHARTS["acceptance_time"]
+    layers = [
+        len(chart.draw(chart.rows(shown)).to_dict()["layer"]) for shown in (EXAMPLE, replace(EXAMPLE, restarts=()))
+    ]
+    assert layers[0] - layers[1] == 1
+
+
 def test_too_many_rows_are_no_chart() -> None:
     rows: list[dict[str, Any]] = [{"side": "candidate", "load_band": "1", "token_share": 0.1}] * (MAX_ROWS + 1)
     with pytest.raises(ValueError, match="aggregate them"):

@@ -6,12 +6,13 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from lxml import html as parser
 
 from specledger.reports import html
-from specledger.reports.model import Advice, DeploymentFacts, Report, Side, Stratum
+from specledger.reports.model import Advice, DeploymentFacts, Origin, Report, Side, Stratum
 from tests.sample_nights import long_report
 from tests.sample_reports import HOSTILE, example, gate, hostile, no_data, not_comparable, one_request, report
 
@@ -83,6 +84,7 @@ def test_hostile_text_is_text() -> None:
     assert len(document.xpath("//script[not(@type)]")) == 2
     assert "{{ 7 * 7 }}" in shown
     assert "<!--" not in page
+    assert "\u202e" not in shown
 
 
 def test_data_in_scripts_cannot_end_them() -> None:
@@ -168,3 +170,29 @@ def test_the_recommended_schedule_stands_beside_the_one_in_force() -> None:
     )
     cells = [cell.text_content().strip() for cell in section.xpath(".//div[@id='table-schedule-1']//tbody/tr[2]/td")]
     assert cells[:5] == ["load 17-32", "3", "0", "33.00", "24.10"]
+
+
+def test_a_schedule_without_a_choice_has_no_table() -> None:
+    (schedule,) = example().schedules
+    alone = replace(schedule, bands=tuple(replace(band, lengths=(3,)) for band in schedule.bands))
+    assert tree(html.render(report(schedules=(alone,)))).xpath("//*[@id='table-schedule-1']") == []
+
+
+def test_a_grid_alone_stands_first_and_shows_every_load() -> None:
+    page = tree(html.render(report(verdict="no_data", grid=example().grid)))
+    assert page.xpath("//section/@id")[:2] == ["verdict", "grid"]
+    assert page.xpath("//*[@class='gates']") == []
+    loads = page.xpath("//*[@id='table-grid-loads']//tbody/tr/td[1]/bdi/text()")
+    assert loads == [f"load {load}" for load in example().grid.by_band]
+
+
+def test_a_chart_whose_rows_do_not_count_tells_the_observations_of_its_sides() -> None:
+    sides = [Side(name, "", origins=(Origin("requests", n),)) for name, n in (("baseline", 1), ("candidate", 20))]
+    assert html.basis([{"origin": "requests"}], sides) == (
+        "From requests: baseline 1 observation, candidate 20 observations."
+    )
+
+
+def test_a_command_in_a_sentence_has_a_type_of_its_own() -> None:
+    (command,) = tree(html.render(no_data())).xpath("//p[@class='try']/code/text()")
+    assert command == "specledger check"

@@ -71,3 +71,7 @@ def test_figures_do_not_look_like_lists() -> None:
 def test_code_spans_hold_backticks_and_bars() -> None:
     page = html.fromstring(cmarkgfm.github_flavored_markdown_to_html(f"| a |\n| - |\n| {markdown.code('x`|``y')} |\n"))
     assert page.xpath("string(//td/code)") == "x`|``y"
+
+
+def test_a_command_of_ours_is_the_one_code_span_that_text_makes() -> None:
+    assert markdown.escape("Run `specledger check` and `rm x`.") == r"Run `specledger check` and \`rm x\`."

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from specledger.reports import next_steps, wording
+from specledger.reports import next_steps, plain, wording
 from specledger.reports.format import change, figure, hundredths, interval, listed, number, percent, tolerance
-from specledger.reports.model import Advice, Effect, Report, Schedule, SplitRow
+from specledger.reports.model import Advice, Effect, Origin, Report, Schedule, ScheduleBand, SplitRow
 from tests.sample_reports import band, example, gate, no_data, not_comparable, one_request, report
 
 
@@ -99,7 +99,7 @@ def test_speculation_pays_only_where_the_whole_interval_lies_above_one() -> None
 
 def test_without_an_interval_no_direction_is_claimed() -> None:
     sentence = wording.benefit(report(bands=(band("1", 3.0, None),)))
-    assert sentence == "Speculation has a speedup without interval at load 1 (3.00×)."
+    assert sentence == "Speculation is undecided, without an interval, at load 1 (3.00×)."
 
 
 def test_a_band_where_no_acceptance_could_pay_is_named() -> None:
@@ -154,6 +154,12 @@ def test_speculation_on_both_sides_is_no_switch() -> None:
     assert wording.switch(report(bands=bands[:1])) is None
 
 
+def test_requests_that_tell_nothing_of_rounds_are_no_sign_that_speculation_is_off() -> None:
+    found = report(**SWITCHED)
+    counted = replace(found.baseline, origins=(Origin("requests", 9, rounds=0), Origin("snapshots", 9, rounds=500)))
+    assert wording.switch(replace(found, baseline=counted)) is None
+
+
 def test_the_next_step_is_the_first_advice_of_a_report_that_needs_one() -> None:
     advice = (Advice("round_time", "It rose.", "10 to 20 ms.", "Lower K."), Advice("mix", "a", "b", "Wait."))
     assert next_steps.next_step(report(gate(), advice=advice)) == "Lower K."
@@ -174,7 +180,7 @@ def test_where_speculation_costs_shorter_drafts_are_the_next_step_whatever_the_v
 def test_what_is_undecided_says_which_changes_so_much_data_would_have_shown() -> None:
     undecided = report(gate(verdict="inconclusive", detectable=0.083), verdict="inconclusive")
     assert next_steps.next_step(undecided) == (
-        "Judge again with more nights: this much data would only have shown changes from TPOT 8.3 % on."
+        "Judge again with more nights: this much data would have shown no change below 8.3 % in TPOT."
     )
     assert "too little data" in (next_steps.next_step(one_request()) or "")
 
@@ -193,7 +199,12 @@ def recommended(**changed: Any) -> Schedule:
         "spent": 100.0,
         "saved_unit": "GPU-hours a night",
     }
-    return Schedule(deployment="a", bands=(), **{**settled, **changed})
+    return Schedule(deployment="a", **{"bands": (choice(0, 3),), **settled, **changed})
+
+
+def choice(*lengths: int) -> ScheduleBand:
+    """A load band at which these lengths have evidence; the last one is the best."""
+    return ScheduleBand("1", lengths[-1], 3, 9.4, (9.2, 9.6), 9.4, "measured", "The best.", lengths)
 
 
 @pytest.mark.parametrize(
@@ -201,15 +212,20 @@ def recommended(**changed: Any) -> Schedule:
     [
         (
             {},
-            "Recommended for a: [[1, 4, 3], [5, 64, 0]] in place of [[1, 64, 3]]; it would have saved 1.5 % (0.30 to "
-            "2.7 %) of 100.0 GPU-hours a night.",
+            "Recommended for a: [[1, 4, 3], [5, 64, 0]] in place of [[1, 64, 3]]; over these nights it would have "
+            "saved 1.5 % (0.30 to 2.7 %) of 100.0 GPU-hours a night.",
         ),
         (
             {"saved_interval": (-0.3, 2.7), "in_force": None},
-            "Recommended for a: [[1, 4, 3], [5, 64, 0]]; it would perhaps have saved 1.5 % (−0.30 to 2.7 %) of 100.0 "
-            "GPU-hours a night.",
+            "Recommended for a: [[1, 4, 3], [5, 64, 0]]; whether it saves is undecided: 1.5 % (−0.30 to 2.7 %) of "
+            "100.0 GPU-hours a night. Where lengths tie within the error, the shorter one is named.",
         ),
         ({"ranges": ((1, 64, 3),)}, "a runs the schedule that is recommended: [[1, 64, 3]]."),
+        (
+            {"ranges": ((1, 1024, 3),), "in_force": None, "bands": (choice(3),)},
+            "Nothing can be recommended for a: only K = 3 has evidence, and neither another length nor ordinary "
+            "decoding is known beside it.",
+        ),
         ({"ranges": ()}, "No load of a has evidence: nothing is recommended."),
     ],
 )
@@ -253,6 +269,23 @@ def test_two_shares_of_the_mix_are_explained_only_where_they_differ() -> None:
     differ = Effect("tpot_ms", -0.048, 0.0, -0.048, 1.0, "requests", 3)
     assert wording.weighed_apart(report(split=(row,), effects=(agree,))) is None
     assert "decode time" in (wording.weighed_apart(report(split=(row,), effects=(differ,))) or "")
+
+
+def test_a_report_of_the_grid_alone_begins_with_its_gains() -> None:
+    alone = replace(example(), gates=(), verdict="no_data", reason="Only the grid is answered.")
+    assert wording.headline(alone) == wording.grid(example())
+    assert wording.verdict(alone) == "not judged"
+    assert wording.findings(alone) == (wording.benefit(alone),)
+    assert next_steps.next_step(alone) == "Name a baseline and a candidate too, to have gates judged."
+
+
+def test_loads_that_no_gate_judges_are_named_beside_what_they_seem_to_say() -> None:
+    bands = (band("1", 1.5, (1.4, 1.6)), band("5-8", 0.8, (0.7, 0.9)))
+    few = [gate(verdict="inconclusive", load_band=name, reason_code="few_units", unit="block") for name in ("1", "5-8")]
+    said = wording.benefit(report(*few, bands=bands)) or ""
+    assert said.endswith("Behind each of these loads stand fewer than 8 blocks a side: no gate judges by so few.")
+    said = wording.benefit(report(few[0], bands=bands)) or ""
+    assert said.endswith("Behind load 1 stand fewer than 8 blocks a side: no gate judges by so few.")
 
 
 def test_the_grid_says_less_than_the_product_only_where_its_interval_does() -> None:
@@ -320,3 +353,7 @@ def test_long_lists_are_cut_and_counted() -> None:
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed(list("abcdefgh"), most=3) == "a, b, c and 5 more"
+
+
+def test_figures_stay_on_the_line_of_their_unit_and_name() -> None:
+    assert plain.unbroken("2 of 3 at K = 3 (9.1 ms)") == "2 of 3 at K_=_3 (9.1_ms)".replace("_", plain.NO_BREAK)

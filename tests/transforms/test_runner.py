@@ -180,6 +180,36 @@ def test_new_files_change_their_partition_and_the_one_that_carries_them_in(copie
     assert transform(copied).computed == (Partition(DAY, "d"), Partition(NEXT, "d"))
 
 
+def test_a_night_changes_the_ledgers_of_others_only_where_ordinary_decode_ran_in_it(copied: Warehouse) -> None:
+    def ledger() -> tuple[str, int]:
+        (file,) = copied.files(TABLES["ledger"], date=DAY)
+        return file.path.read_bytes().hex(), file.path.stat().st_mtime_ns
+
+    def starts(date: dt.date, *, speculative: bool) -> Rows:
+        start = {"started_at": at(-60, date), "model": "target", "speculative": speculative}
+        return {"deployments": [{**start, "instance": name} for name in ("a", "b")]}
+
+    write(copied, starts(DAY, speculative=True), "start")
+    transform(copied)
+    before = ledger()
+    write(copied, rows(NEXT + dt.timedelta(1)), "drafted")
+    transform(copied)
+    assert ledger() == before
+    drafting = {"rounds", "drafted", "accepted", "accepted_at", "draft_limit"}
+    date = NEXT + dt.timedelta(2)
+    ordinary = {
+        table: [{key: value for key, value in row.items() if key not in drafting} for row in told]
+        for table, told in rows(date).items()
+    }
+    write(copied, {**ordinary, **starts(date, speculative=False)}, "plain", "plain")
+    transform(copied)
+    assert ledger()[0] != before[0]
+    found = digests(copied)
+    shutil.rmtree(copied.root / "_state")
+    transform(copied)
+    assert digests(copied) == found
+
+
 def test_only_the_dates_asked_for_are_computed(copied: Warehouse) -> None:
     write(copied, rows(DAY, ["c"]), "late")
     summary = transform(copied, dates=[NEXT])

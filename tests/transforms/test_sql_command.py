@@ -188,5 +188,11 @@ def test_a_query_can_be_given_a_time_limit(house: Path) -> None:
     assert "stopped after 0.2 s" in refused(house, endless, "--timeout", "0.2")
 
 
+def test_a_query_can_be_given_a_bound_of_memory(house: Path) -> None:
+    kept = "SELECT len(list(range)) AS n FROM range(20000000)"
+    assert "needs more memory than 40MB: ask for less" in refused(house, kept, "--memory", "40MB")
+    assert "is not understood: write a size such as 4GB" in refused(house, "SELECT 1", "--memory", "much")
+
+
 def test_an_empty_warehouse_is_said_to_be_empty(tmp_path: Path) -> None:
     assert "ingest something" in refused(tmp_path, "SELECT 1")

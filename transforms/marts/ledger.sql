@@ -130,11 +130,13 @@ model_times AS (
         origin AS model_origin,
         load_band,
         coalesce(sum(steps) FILTER (told), 0) >= 0.8 * sum(steps) AS covers,
-        sum(steps * model_ms) FILTER (told) AS model_ms,
-        sum(steps * ordinary_ms) FILTER (told) AS ordinary_ms,
-        coalesce(sum(steps * prefill_ms) FILTER (told), 0) AS prefill_ms,
-        ratio(sum(steps * (ordinary_ms_upper - ordinary_ms)) FILTER (told), sum(steps * ordinary_ms) FILTER (told))
-            AS half_width
+        sum(steps * model_ms ORDER BY draft_length) FILTER (told) AS model_ms,
+        sum(steps * ordinary_ms ORDER BY draft_length) FILTER (told) AS ordinary_ms,
+        coalesce(sum(steps * prefill_ms ORDER BY draft_length) FILTER (told), 0) AS prefill_ms,
+        ratio(
+            sum(steps * (ordinary_ms_upper - ordinary_ms) ORDER BY draft_length) FILTER (told),
+            sum(steps * ordinary_ms ORDER BY draft_length) FILTER (told)
+        ) AS half_width
     FROM modelled
     GROUP BY ALL
 ),
@@ -240,7 +242,7 @@ accounts AS (
         sum(tokens) AS tokens,
         sum(time_ns) AS time_ns,
         CASE WHEN bool_and(steps_told) THEN sum(told_steps) END AS told_steps,
-        ratio(sum(tokens * t0_ns), sum(tokens) FILTER (t0_ns IS NOT NULL)) AS t0_ns,
+        ratio(sum(tokens * t0_ns ORDER BY load_band, context_band), sum(tokens) FILTER (t0_ns IS NOT NULL)) AS t0_ns,
         arg_max(t0_origin, remoteness) AS t0_origin,
         CASE WHEN count(DISTINCT t0_date) = 1 THEN any_value(t0_date) END AS t0_date,
         list_sort(list_distinct(flatten(list(t0_deployments) FILTER (t0_deployments IS NOT NULL)))) AS t0_deployments,

@@ -150,7 +150,12 @@ load_means AS (
 ),
 
 recompute_times AS (
-    SELECT date, deployment, origin, load_band, sum(again_n * (again_ns - ordinary_ns)) / 1e6 AS recompute_ms
+    SELECT
+        date,
+        deployment,
+        origin,
+        load_band,
+        sum(again_n * (again_ns - ordinary_ns) ORDER BY load) / 1e6 AS recompute_ms
     FROM load_means
     GROUP BY ALL
 ),

@@ -119,12 +119,15 @@ stages AS (
         load_band(load_code(running)) AS load_band,
         draft_limit AS draft_length,
         CAST(count(*) AS DOUBLE) AS iterations,
-        sum(running) AS steps,
-        avg(running) AS requests,
-        avg(proposal_ms * draft_limit) AS draft_ms,
-        avg(scoring_ms) AS verify_ms,
-        avg(verification_ms) AS other_ms,
-        avg(proposal_ms * draft_limit + scoring_ms + verification_ms) AS model_ms,
+        sum(running ORDER BY running) AS steps,
+        avg(running ORDER BY running) AS requests,
+        avg(proposal_ms * draft_limit ORDER BY proposal_ms) AS draft_ms,
+        avg(scoring_ms ORDER BY scoring_ms) AS verify_ms,
+        avg(verification_ms ORDER BY verification_ms) AS other_ms,
+        avg(
+            proposal_ms * draft_limit + scoring_ms + verification_ms
+            ORDER BY proposal_ms * draft_limit + scoring_ms + verification_ms
+        ) AS model_ms,
         'the share of an ordinary round in the target pass: the log prints none' AS not_identified
     FROM log_stats
     WHERE proposal_ms IS NOT NULL AND scoring_ms IS NOT NULL AND verification_ms IS NOT NULL AND draft_limit > 0

@@ -99,7 +99,8 @@ interferences AS (
         origin,
         load_band,
         ratio(
-            sum(coalesce(prefill_steps * (with_prefill_ns - alone_ns), 0)), sum(steps) FILTER (alone_ns IS NOT NULL)
+            sum(coalesce(prefill_steps * (with_prefill_ns - alone_ns), 0) ORDER BY load),
+            sum(steps) FILTER (alone_ns IS NOT NULL)
         ) / 1e6 AS prefill_interference_ms
     FROM load_means
     GROUP BY ALL
