@@ -20,6 +20,11 @@ demo: $(VENV)/program  ## Run the whole pipeline on bundled real logs, ending in
 test: $(VENV)/tools  ## Run the tests.
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+.PHONY: test-spark
+test-spark: $(VENV)/tools  ## Run the tests of Spark, which needs Java 17 or newer; they must run.
+	$(BIN)/python -m pip install --quiet --group spark
+	SPARK_TESTS=required $(BIN)/python -m pytest tests/spark
+
 .PHONY: test-wheel
 test-wheel: $(VENV)/tools  ## Run the tests against the built wheel, in an environment of its own.
 	rm -rf build/wheel

@@ -11,7 +11,11 @@ from .config import read_toml
 from .errors import ConfigError
 
 ENGINES = ("duckdb", "spark")
-KEYS = ("name", "master", "conf")
+KEYS = {
+    "name": "`duckdb`, which is this machine, or `spark`; the option `--engine` goes before.",
+    "master": "Where Spark's cluster is: `local[4]`, `spark://…`, `yarn`, `k8s://…` or `sc://…`; Spark decides unless named.",
+    "conf": "Spark's own settings, passed on as they are.",
+}
 
 
 @dataclass(frozen=True)

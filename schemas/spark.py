@@ -22,6 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..version import __version__
 from .engine import EngineChoice, StageNumbers
 from .errors import MissingExtra, RemoteError, SpecledgerError, UsageError, WarehouseError
 from .warehouse import Warehouse
@@ -209,7 +210,10 @@ class _Task:
 
 def _versions() -> tuple[str, ...]:
     """Of whatever decides on a figure."""
-    return tuple(f"{name} {metadata.version(name)}" for name in ("specledger", "duckdb", "polars", "numpy"))
+    return (
+        f"specledger {__version__}",
+        *(f"{name} {metadata.version(name)}" for name in ("duckdb", "polars", "numpy")),
+    )
 
 
 def _umask() -> int:
@@ -269,10 +273,11 @@ def _explained() -> Iterator[None]:
     except Exception as error:
         if not type(error).__module__.startswith(("pyspark", "py4j", "grpc")):
             raise
-        raise RemoteError(_said(str(error))) from error
+        raise RemoteError(said(str(error))) from error
 
 
-def _said(message: str) -> str:
+def said(message: str) -> str:
+    """What an error of Spark, with all its traces, comes to."""
     if re.search(r"No module named '(specledger|duckdb|polars|pyarrow)", message):
         return (
             "The workers of Spark have no specledger: install it there, for the Python that spark.pyspark.python names, "

@@ -15,6 +15,7 @@ from specledger import __main__ as program
 from specledger.nightly import config
 from specledger.reports import acknowledge, gates, json_schema
 from specledger.schemas import config as settings
+from specledger.schemas import engine
 from specledger.schemas.errors import SpecledgerError
 from specledger.schemas.measures import MEASURES
 from specledger.schemas.table import Table
@@ -34,6 +35,7 @@ TOML: dict[str, tuple[str, Mapping[str, str]]] = {
     "[[report]]": ("specledger.toml", config.REPORT),
     "[bands]": ("specledger.toml, and every --config", settings.BANDS),
     "[goodput]": ("specledger.toml, and every --config", settings.GOODPUT),
+    "[engine]": ("specledger.toml, and every --config", engine.KEYS),
     "[hook]": ("specledger.toml", config.HOOK),
     "[housekeeping]": ("specledger.toml", config.HOUSEKEEPING),
     "[housekeeping.keep_days]": ("specledger.toml", config.KEEP_DAYS),
