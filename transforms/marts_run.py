@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..schemas import TABLES
 from ..schemas.cost_marts import ROUND_COST, ROUND_SPLIT
 from ..schemas.marts import DEPLOYMENT_DAYS, LEDGER
 from ..schemas.table import Table, quote
-from ..schemas.warehouse import Warehouse, scan
+from ..schemas.warehouse import DataFile, Warehouse, scan
 from .catalog import query, transforms
 from .partitions import Partition
 from .results import Staged, select_sorted, stage
@@ -35,13 +36,21 @@ class Dates:
 
     days: tuple[dt.date, ...]
     reach: tuple[dt.date, ...]
+    share: int = 0
+    shares: int = 1
+    """Into how many parts the deployments are divided, and which of them this is; ledgers look at all."""
+
+    def files(self, warehouse: Warehouse, table: Table) -> list[DataFile]:
+        """The files of a table that are read."""
+        found = (file for day in self.reach for file in warehouse.files(table, date=day))
+        return [file for file in found if zlib.crc32(file.deployment.encode()) % self.shares == self.share]
 
 
 def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, unit: Dates) -> list[Staged]:
     """Every mart of the dates but those that reach to other dates, written aside."""
     for table in TABLES.values():
         if table.kind in ("raw", "cells") and table.name != "deployments":
-            _bind(connection, warehouse, table, unit.reach)
+            _bind(connection, table, unit.files(warehouse, table))
     return _computed(connection, warehouse, OWN, "true")
 
 
@@ -56,7 +65,8 @@ def compute_ledger(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, 
     """Round costs and the ledger of the dates, from what is published of those they reach to, written aside."""
     for name in sorted({name for table in REACHING for name in table.reads} - {"deployments"}):
         if TABLES[name] not in REACHING:
-            _bind(connection, warehouse, TABLES[name], unit.days if TABLES[name].kind == "raw" else unit.reach)
+            within = replace(unit, reach=unit.days) if TABLES[name].kind == "raw" else unit
+            _bind(connection, TABLES[name], within.files(warehouse, TABLES[name]))
     wanted = ", ".join(f"DATE '{day}'" for day in unit.days)
     return _computed(connection, warehouse, REACHING, f"date IN ({wanted})")
 
@@ -85,7 +95,7 @@ def _computed(
     return staged
 
 
-def _bind(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: Table, days: Iterable[dt.date]) -> None:
-    paths = [str(file.path.resolve()) for day in days for file in warehouse.files(table, date=day)]
+def _bind(connection: duckdb.DuckDBPyConnection, table: Table, files: Iterable[DataFile]) -> None:
+    paths = [str(file.path.resolve()) for file in files]
     select = scan(table, paths) if paths else table.empty_select()
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote(table.name)} AS {select}")

@@ -13,18 +13,17 @@ from ..schemas import CELL_TABLES
 from ..schemas.config import Settings
 from ..schemas.kept import keep_beginning, keep_settings
 from ..schemas.lock import exclusive
-from ..schemas.table import Table
 from ..schemas.warehouse import Warehouse
 from . import cells_run, marts_run
 from .carry import sweep
 from .catalog import transforms
 from .database import NO_LIMITS, Limits, connect, publish_database
-from .engines import Engine, Here, OnSpark, bind_deployments
+from .engines import Engine, Here, OnSpark, Work, bind_deployments
 from .fingerprints import Fingerprints, StartRecords
 from .marts_run import Dates
 from .partitions import Inputs, Partition
 from .plan import Plan
-from .results import Staged, publish
+from .results import publish
 
 if TYPE_CHECKING:
     from ..schemas.spark import Cluster
@@ -83,11 +82,10 @@ def run(
             computed += parts[0].partitions
             log.info("Computed the cells of %d partitions, to %s.", len(computed), computed[-1].date)
         days = plan.days_with_other_marts()
-        for some in _marts(engine, warehouse, [Dates(some, some) for some in _together(days, engine.slots)]):
+        for some in _marts(engine, warehouse, days):
             plan.marts_computed(some, marts_run.plain_days(connection, warehouse, some))
             log.info("Computed the marts of %s to %s.", some[0], some[-1])
-        ledgers = _together(plan.days_with_other_ledgers(), engine.slots)
-        for some in _ledgers(engine, warehouse, [Dates(some, tuple(plan.reach(some))) for some in ledgers]):
+        for some in _ledgers(engine, warehouse, plan):
             plan.ledgers_computed(some)
         publish_database(warehouse, settings)
         if dates is None:
@@ -109,27 +107,33 @@ def _together(days: Sequence[dt.date], slots: int) -> list[tuple[dt.date, ...]]:
     return [tuple(days[start : start + count]) for start in range(0, len(days), count)]
 
 
-def _marts(engine: Engine, warehouse: Warehouse, units: Sequence[Dates]) -> Iterator[Sequence[dt.date]]:
-    """Compute and publish the marts of dates, which it gives once that is done."""
-    results = engine.each("marts", marts_run.compute, units, lambda unit: _size(warehouse, CELL_TABLES, unit))
-    return _published(warehouse, marts_run.OWN, units, results)
+def _marts(engine: Engine, warehouse: Warehouse, days: Sequence[dt.date]) -> Iterator[Sequence[dt.date]]:
+    """Compute and publish the marts of dates, some at a time, which it gives once they are done."""
+    together = _together(days, engine.slots)
+    shares = 1 if engine.slots == 1 else -(-UNITS_A_SLOT * engine.slots // max(1, len(together)))
+    groups = [[Dates(some, some, share, shares) for share in range(shares)] for some in together]
+    return _computed(engine, warehouse, "marts", marts_run.compute, groups)
 
 
-def _ledgers(engine: Engine, warehouse: Warehouse, units: Sequence[Dates]) -> Iterator[Sequence[dt.date]]:
-    """The same for what takes ordinary decode from other dates."""
-    results = engine.each(
-        "ledgers", marts_run.compute_ledger, units, lambda unit: _size(warehouse, marts_run.OWN, unit)
-    )
-    return _published(warehouse, marts_run.REACHING, units, results)
+def _ledgers(engine: Engine, warehouse: Warehouse, plan: Plan) -> Iterator[Sequence[dt.date]]:
+    """The same of what takes ordinary decode from other deployments and dates."""
+    together = _together(plan.days_with_other_ledgers(), engine.slots)
+    groups = [[Dates(some, tuple(plan.reach(some)))] for some in together]
+    return _computed(engine, warehouse, "ledgers", marts_run.compute_ledger, groups)
 
 
-def _size(warehouse: Warehouse, tables: Iterable[Table], unit: Dates) -> int:
-    return sum(file.size for table in tables for day in unit.reach for file in warehouse.files(table, date=day))
-
-
-def _published(
-    warehouse: Warehouse, tables: Sequence[Table], units: Sequence[Dates], results: Iterator[list[Staged]]
+def _computed(
+    engine: Engine, warehouse: Warehouse, stage: str, work: Work[Dates], groups: Sequence[Sequence[Dates]]
 ) -> Iterator[Sequence[dt.date]]:
-    for unit, staged in zip(units, results, strict=True):
-        publish(warehouse, tables, marts_run.stored(warehouse, tables, unit.days), staged)
-        yield unit.days
+    """Have all units computed, and publish those of a group, which are about the same dates, together."""
+    tables, read = {"marts": (marts_run.OWN, CELL_TABLES), "ledgers": (marts_run.REACHING, marts_run.OWN)}[stage]
+
+    def size(unit: Dates) -> int:
+        return sum(file.size for table in read for file in unit.files(warehouse, table))
+
+    results = engine.each(stage, work, [unit for group in groups for unit in group], size)
+    for group in groups:
+        staged = [one for _ in group for one in next(results)]
+        days = group[0].days
+        publish(warehouse, tables, marts_run.stored(warehouse, tables, days), staged)
+        yield days
