@@ -8,6 +8,7 @@ everywhere. Spark runs tasks that fail again elsewhere, and may run one twice: t
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pickle
 import platform
@@ -29,6 +30,8 @@ from .warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
 
 U = TypeVar("U")
 R = TypeVar("R")
@@ -125,8 +128,16 @@ class Cluster:
                     if isinstance(result, SpecledgerError):
                         raise result
                 out += sum(map(written, results))
-                self.stages[place:] = [_numbers(stage, answers, sizes, out, time.monotonic() - began)]
+                done = _numbers(stage, answers, sizes, out, time.monotonic() - began)
+                self.stages[place:] = [done]
+                if done.tasks == len(units):
+                    told = "Spark: %s in %d tasks, %d tried again, on %d workers, in %.1f s."
+                    logger.info(told, stage, done.tasks, done.retries, done.workers, done.seconds)
                 yield from results
+        except BaseException:
+            with contextlib.suppress(Exception):  # what ended the work is told, not what this may meet
+                self._session.interruptAll()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
 
