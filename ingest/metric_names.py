@@ -12,6 +12,7 @@ from ..schemas.vllm_metrics import (
     DIFFUSION_PREFIX,
     METRICS,
     PROCESS_START,
+    SERVERS,
     V0_REFUSED,
     V0_SIGNS,
     Metric,
@@ -20,7 +21,7 @@ from ..schemas.vllm_metrics import (
 Part = Literal["value", "bucket", "sum", "count", "info", "birth", "start", "refused", "unknown"]
 
 # vllm:x, vllm_x (OpenMetrics), ray_vllm_x and other wrappers' words in front.
-_PREFIXED = re.compile(r"(?P<wrapper>(?:[a-zA-Z0-9_]*[_:])?)vllm[:_](?P<rest>.+)")
+_PREFIXED = re.compile(rf"(?P<wrapper>(?:[a-zA-Z0-9_]*[_:])?)(?:{'|'.join(SERVERS)})(?P<mark>[:_])(?P<rest>.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def meaning(name: str) -> Meaning | None:
     bare = rest.removesuffix("_total")
     if rest in _KNOWN:
         part, metrics, rank = _KNOWN[rest]
-        return Meaning(part, metrics, (*rank, int(not wrapped), int("vllm:" in name)), wrapped)
+        return Meaning(part, metrics, (*rank, int(not wrapped), int(found["mark"] == ":")), wrapped)
     if rest.endswith(BIRTH_SUFFIX):
         return Meaning("birth", wrapped=wrapped)
     if bare in V0_REFUSED:

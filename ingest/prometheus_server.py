@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from ..schemas.errors import RemoteError, SpecledgerError, UsageError
-from ..schemas.vllm_metrics import INSTANCE_LABEL, JOB_LABEL, PROCESS_START
+from ..schemas.vllm_metrics import INSTANCE_LABEL, JOB_LABEL, METRICS, PROCESS_START, SERVERS
 from .durations import UNIT_S, parse_duration
 from .prometheus_answer import take_answer
 from .reader import BatchOfOne, InputContext, Progress, Sink
@@ -43,8 +43,10 @@ RETRY_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 TARGETS_A_QUERY = 50
 
 _RE2_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
-_VLLM = '__name__=~"([a-zA-Z0-9_]*[_:])?vllm[:_].+"'
-_RUNNING = '__name__=~"([a-zA-Z0-9_]*[_:])?vllm[:_]num_requests_running"'
+_PREFIX = f"([a-zA-Z0-9_]*[_:])?({'|'.join(SERVERS)})[:_]"
+_VLLM = f'__name__=~"{_PREFIX}.+"'
+_NAMES = "|".join(name.name for metric in METRICS if metric.column == "running" for name in metric.names)
+_RUNNING = f'__name__=~"{_PREFIX}({_NAMES})"'
 
 
 @dataclass(frozen=True)

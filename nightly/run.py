@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import logging
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -124,7 +125,7 @@ class _Night:
         before = record.nights(self._config.out)
         self._nights = nights = Nights(self._warehouse, self._config)
         recent = sorted(before)[-LATE_NIGHTS:]
-        late = {day for day in recent if nights.newest(day) > before[day].get("newest_ns", 0)}
+        late = {day for day in recent if self._got_rows(day, before[day].get("newest_ns", 0), nights.newest(day))}
         for day in sorted(late):
             rows = {deployment: count for (date, deployment), count in self._written.items() if date == day}
             self.record.late = [*self.record.late, Late(day.isoformat(), rows)]
@@ -141,6 +142,11 @@ class _Night:
                 before[date] = self._judged(nights, date, state, before)
             if date in wanted:
                 self.record.exit_code = _worst(self.record.exit_code, before[date])
+
+    def _got_rows(self, date: dt.date, judged_ns: int, newest_ns: int) -> bool:
+        """Whether rows of a date were written after it was judged, also by a clock that was set back since."""
+        ahead = judged_ns > time.time_ns()
+        return newest_ns > judged_ns or (ahead and any(day == date for day, _ in self._written))
 
     def _judged(self, nights: Nights, date: dt.date, state: str, before: dict[dt.date, Any]) -> dict[str, Any]:
         reports = [nights.judge(comparison, date, before, _now()) for comparison in self._config.comparisons]

@@ -16,7 +16,7 @@ from ..ingest.publishing import ABANDONED_S
 from ..schemas import TABLES, layout
 from ..schemas.table import quote
 from ..schemas.warehouse import DataFile, Warehouse, scan
-from ..schemas.working_copy import URLS
+from ..schemas.working_copy import OPEN
 from ..transforms.partitions import INPUTS
 from ..transforms.state import State
 
@@ -61,7 +61,7 @@ class Status:
 
     warehouse: str
     working_copy: str | None
-    """Where the files of a warehouse in an object store lie on this machine."""
+    """Where a run on this machine that wrote into an object store has left the warehouse, with its views."""
     layout: int
     bytes: int
     tables: tuple[TableStatus, ...]
@@ -77,10 +77,11 @@ class Status:
 def read(warehouse: Warehouse) -> Status:
     """The status of a warehouse; EmptyWarehouse where there is none."""
     warehouse.require()
+    cache = OPEN.get(warehouse.root)
     files = {name: listed for name, table in TABLES.items() if (listed := warehouse.files(table))}
     return Status(
-        URLS.get(warehouse.root, str(warehouse.root)),
-        str(warehouse.root) if warehouse.root in URLS else None,
+        cache.store.url if cache else str(warehouse.root),
+        str(cache.copy) if cache and cache.copy.is_dir() else None,
         layout.found(warehouse.root),
         sum(file.size for listed in files.values() for file in listed),
         tuple(_table(name, listed) for name, listed in files.items()),

@@ -39,6 +39,9 @@ class Metric:
     info_labels: tuple[str | tuple[str, ...], ...] = ()
 
 
+SERVERS = ("vllm",)
+"""Which word the names of a server's series begin with."""
+
 METRICS: tuple[Metric, ...] = (
     Metric("running", "gauge", "requests", (Name("num_requests_running"),)),
     Metric("waiting", "gauge", "requests", (Name("num_requests_waiting"),)),

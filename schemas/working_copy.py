@@ -38,8 +38,8 @@ T = TypeVar("T")
 PENDING = "_pending"
 GRACE_S = 3600.0
 """How long objects that nothing names any more are kept for those who read an earlier state."""
-URLS: dict[Path, str] = {}
-"""Where the folders that are open at the moment come from."""
+OPEN: dict[Path, Cache] = {}
+"""What the folders that are open at the moment are copies of."""
 _PUBLISHERS: dict[Path, Callable[[], None]] = {}
 
 
@@ -56,14 +56,14 @@ def opened(place: str, *, writing: bool = False, wait_s: float = WAIT_S) -> Iter
         return
     cache = Cache(Store(place))
     with _writing(cache, wait_s) if writing else _reading(cache) as root:
-        URLS[root] = cache.store.url
+        OPEN[root] = cache
         try:
             yield root
         except SpecledgerError as error:
             error.args = (str(error).replace(str(root), cache.store.url), *error.args[1:])
             raise
         finally:
-            URLS.pop(root, None)
+            OPEN.pop(root, None)
 
 
 def read(place: str, work: Callable[[Path], T]) -> T:

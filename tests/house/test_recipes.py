@@ -29,10 +29,11 @@ def test_systemd_takes_service_and_timer(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_kubernetes_takes_the_job() -> None:
+@pytest.mark.parametrize("name", ["cronjob.yaml", "cronjob-object-store.yaml"])
+def test_kubernetes_takes_the_job(name: str) -> None:
     validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
     yaml = importlib.import_module("yaml")
-    validate.validate(yaml.safe_load((DEPLOY / "cronjob.yaml").read_text()), "1.32", strict=True)
+    validate.validate(yaml.safe_load((DEPLOY / name).read_text()), "1.32", strict=True)
 
 
 @pytest.mark.skipif(HADOLINT is None, reason="hadolint is not installed")

@@ -137,7 +137,7 @@ def test_matchers_and_targets_narrow_the_question() -> None:
         ask(f'{url}/prefix?start=1000&end=1001&match=job="llm"&match={{pod=~"a.+"}}')
     assert {path.rpartition("/")[0] for path, _ in fake.forms} == {"/prefix/api/v1"}
     queries = [form["query"] for path, form in fake.forms if path.endswith("/query")]
-    assert queries[0] == '{__name__=~"([a-zA-Z0-9_]*[_:])?vllm[:_].+",job="llm",pod=~"a.+"}[1002ms]'
+    assert queries[0] == '{__name__=~"([a-zA-Z0-9_]*[_:])?(vllm)[:_].+",job="llm",pod=~"a.+"}[1002ms]'
     assert queries[1] == 'process_start_time_seconds{instance=~"a:1",job=~"j"}[1002ms]'
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import datetime as dt
 import os
 import subprocess
@@ -17,6 +19,9 @@ from tests.ingest.contents import contents as raw_contents
 from tests.nightly.killed import contents
 from tests.nightly.simulated import day, write_night
 
+CAPABILITY_VERSION = 0x20080522
+MODES_PASSED_OVER = 1 << 1 | 1 << 2
+"""The capabilities to write and to read whatever the modes say (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH)."""
 OPTIONS = ("--deployment", "chat", "--year", "2026", "--timezone", "UTC")
 
 
@@ -86,13 +91,50 @@ def test_a_folder_that_becomes_read_only(small_disk: Callable[[str], Path], fold
     assert contents(cli.warehouse) == undisturbed
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may do everything")
-def test_a_folder_that_may_not_be_written(folder: Path, cli: CommandLine) -> None:
-    cli.warehouse.mkdir(mode=0o500)
-    code, (said,) = night(cli, folder)
-    assert (code, "Permission denied" in said) == (4, True)
-    cli.warehouse.chmod(0o700)
-    assert night(cli, folder) == (0, [])
+@contextlib.contextmanager
+def held_to_modes() -> Iterator[None]:
+    """Inside, root too is refused what the modes of files refuse: it lays down the capabilities that pass over them."""
+    if os.getuid():
+        yield
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    header, sets = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    if libc.capget(header, sets):
+        pytest.skip("capabilities cannot be read here")
+    effective, sets[0] = sets[0], sets[0] & ~MODES_PASSED_OVER
+    if libc.capset(header, sets):
+        pytest.skip("capabilities cannot be laid down here")
+    try:
+        yield
+    finally:
+        sets[0] = effective
+        libc.capset(header, sets)
+
+
+def test_a_folder_that_may_not_be_written(folder: Path, cli: CommandLine, undisturbed: str) -> None:
+    disturbed = CommandLine(cli.warehouse.with_name("disturbed"))
+    disturbed.warehouse.mkdir(mode=0o500)
+    with held_to_modes():
+        code, (said,) = night(disturbed, folder)
+    assert code == 4
+    assert f"{disturbed.warehouse} cannot be written: Permission denied" in said
+    disturbed.warehouse.chmod(0o700)
+    with held_to_modes():
+        assert night(disturbed, folder) == (0, [])
+    assert contents(disturbed.warehouse) == undisturbed
+
+
+def test_an_input_that_may_not_be_read(folder: Path, cli: CommandLine, undisturbed: str) -> None:
+    disturbed = CommandLine(cli.warehouse.with_name("disturbed"))
+    locked = folder / f"{day(1)}.jsonl"
+    locked.chmod(0)
+    with held_to_modes():
+        code, said = night(disturbed, folder)
+    assert (code, len(said)) in ((0, 0), (4, 1))
+    locked.chmod(0o600)
+    with held_to_modes():
+        assert night(disturbed, folder) == (0, [])
+    assert facts(disturbed.warehouse) == facts(cli.warehouse)
 
 
 def facts(warehouse: Path) -> dict[str, list[str]]:

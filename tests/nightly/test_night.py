@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,10 @@ from specledger.ingest import ingest, prometheus_api
 from specledger.nightly import hook, record
 from specledger.nightly.config import Hook
 from specledger.reports import model, writers
+from specledger.schemas import TABLES
 from specledger.schemas.errors import RemoteError
 from specledger.schemas.warehouse import Warehouse
+from specledger.transforms.partitions import INPUTS
 from specledger.transforms.retire import retire
 from tests.nightly.simulated import day, started, trace, write_config, write_night
 from tests.simulator import text
@@ -144,6 +148,21 @@ def test_late_rows_are_noticed_whoever_took_them_in(folder: Path) -> None:
     ingest(folder / "warehouse", [late], deployment="chat")
     nightly(folder, "--date", day(2))
     assert last_run(folder)["late"] == [{"date": str(day(1)), "rows": {}}]
+    nightly(folder, "--date", day(2))
+    assert last_run(folder)["late"] == []
+
+
+def test_late_rows_are_noticed_after_a_clock_was_set_back(folder: Path) -> None:
+    ahead = time.time_ns() + 300 * 86_400 * 10**9
+    for name in INPUTS:
+        for file in Warehouse(folder / "warehouse").files(TABLES[name], date=day(1)):
+            os.utime(file.path, ns=(ahead, ahead))
+    record.note_newest(folder / "nights" / str(day(1)) / "run.json", ahead)
+    second = night(folder, 1)
+    (folder / "input" / "chat" / "late.jsonl").write_text(text.responses(trace(4), started(day(1)) + 3600))
+    nightly(folder, "--date", day(2))
+    assert [late["date"] for late in last_run(folder)["late"]] == [str(day(1))]
+    assert night(folder, 1)["fingerprint"] != second["fingerprint"]
     nightly(folder, "--date", day(2))
     assert last_run(folder)["late"] == []
 
