@@ -35,14 +35,15 @@ def blocks(stream: BinaryIO, offset: int, begun: bytes = b"") -> Iterator[Block 
     following = begun or stream.read(BLOCK_BYTES)
     rest = b""
     while following:
-        data = rest + following if rest else following
-        following = b""
-        end = data.rfind(b"\n") + 1
+        end = following.rfind(b"\n") + 1
         if end:
-            yield Block(offset, data[:end])
-            offset, rest = offset + end, data[end:]
+            # Joined and cut in one copy: blocks are large.
+            block = Block(offset, b"".join((rest, memoryview(following)[:end])))
+            offset, rest = offset + len(block.data), following[end:]
+            yield block
         else:
-            rest = data
+            rest += following
+        following = b""
         if len(rest) > MAX_LINE_BYTES:
             overlong, following = _pass_over(offset, rest, stream)
             yield overlong

@@ -24,6 +24,8 @@ MAX_TEXT = 18
 
 _LONGEST_STRETCH = 248
 """Bytes gathered at once: enough for every prefix, little enough for the cache."""
+_AT_ONCE = 8_192
+"""Lines walked over together: enough to repay the array operations, few enough to stay in the cache."""
 _WORD = 8
 _ZERO = np.uint8(ord("0"))
 _ZEROS, _ABOVE, _TOPS = np.uint64(0x3030303030303030), np.uint64(0x7676767676767676), np.uint64(0x8080808080808080)
@@ -135,10 +137,24 @@ class Program:
 
         Lines are ``data[start:end]``, without line ends; behind the last one there must be PADDING bytes.
         """
+        pieces = [
+            self._read_some(data, starts[first : first + _AT_ONCE], ends[first : first + _AT_ONCE], first)
+            for first in range(0, len(starts), _AT_ONCE)
+        ]
+        if len(pieces) == 1:
+            return pieces[0]
+        kept = [np.empty(0, dtype=np.int64), *(rows for rows, _ in pieces)]
+        values = [np.empty((self._columns, 0), dtype=np.int64), *(numbers for _, numbers in pieces)]
+        return np.concatenate(kept), np.concatenate(values, axis=1)
+
+    def _read_some(
+        self, data: npt.NDArray[np.uint8], starts: Integers, ends: Integers, first: int
+    ) -> tuple[Integers, Integers]:
+        """The same for a part of the lines; the indices count from ``first``."""
         kept = np.arange(len(starts))
         at = starts
         values = np.zeros((self._columns, len(starts)), dtype=np.int64)
-        for step in self._steps if len(starts) else ():
+        for step in self._steps:
             if isinstance(step, _Stretch):
                 good = step.read(data, at, values)
                 at = at + step.length
@@ -149,7 +165,7 @@ class Program:
                 if not len(kept):
                     break
         done = at <= ends[kept] if self.open_ended else at == ends[kept]
-        return (kept, values) if done.all() else (kept[done], values[:, done])
+        return (kept + first, values) if done.all() else (kept[done] + first, values[:, done])
 
 
 def _run(data: npt.NDArray[np.uint8], at: Integers, values: Integers | None) -> tuple[Integers, npt.NDArray[np.bool_]]:

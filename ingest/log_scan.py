@@ -80,18 +80,20 @@ class _Parameters:
         start = data.rfind(_PARAMETERS, start, end)
         if start < 0:
             return MISSING
-        limit = data.find(_LENGTH_LIMIT, start, end)
-        after = data.find(b",", limit + 1, end) if limit >= 0 else -1
-        if after >= 0 and data[limit + len(_LENGTH_LIMIT) : after].isdigit():
-            raw = bytes(data[start:limit]) + data[after:end]
-        else:
-            raw = bytes(data[start:end])
+        raw = bytes(data[start:end])
         number = self._raw.get(raw)
         if number is None:
             if len(self._raw) >= _CACHED:
                 self._raw.clear()
-            number = self._raw[raw] = self.number(_parameters(raw) or "")
+            number = self._raw[raw] = self.number(_parameters(_without_limit(raw)) or "")
         return number
+
+
+def _without_limit(raw: bytes) -> bytes:
+    """Parameters without their length limit; all of them where it is no number."""
+    before, name, rest = raw.partition(_LENGTH_LIMIT)
+    limit, comma, after = rest.partition(b",")
+    return before + comma + after if name and comma and limit.isdigit() else raw
 
 
 @functools.lru_cache(maxsize=_CACHED)

@@ -15,15 +15,16 @@ import numpy as np
 import polars as pl
 
 from .log_events import MINUTE, Events
+from .log_iterations import iterations_of
 from .log_lines import LONGEST_LINE, Block, LineSource, Torn
 from .log_messages import STARTUP, Message
 from .log_program import Integers
-from .log_records import engine_of
 from .log_scan import Harvest, Reject, Scanner, Singles
+from .log_stamps import stamps_of
 from .log_stats import KINDS, ReadTo, StatsPairing
-from .log_table import MISSING, Columns, Group, Records
+from .log_table import MISSING, Group, Records
 from .log_text import clean
-from .log_time import UNKNOWN, Clock, Stamps, outer_seconds
+from .log_time import UNKNOWN, Clock
 from .reader import InputContext, Progress, Sink
 from .startup import Start, Starts
 
@@ -132,7 +133,9 @@ class _Reader:
         self._reject(harvest.rejects)
         groups = self._timed(harvest.groups)
         limits = self._texts(groups, harvest, end)
-        self._iterations([group for group in groups if group.form.kind == "iteration"])
+        iterations = iterations_of([group for group in groups if group.form.kind == "iteration"])
+        if iterations is not None:
+            self._sink.rows("iterations", iterations)
         self._requests([group for group in groups if group.form.kind == "request"], harvest.parameters)
         upto = ReadTo(
             end,
@@ -164,7 +167,7 @@ class _Reader:
         records = Records(timed)
         if not len(records):
             return []
-        times, bad = self._clock.instants(_stamps(records, timed))
+        times, bad = self._clock.instants(stamps_of(records, timed))
         records.set_instants(times)
         if not bad.any():
             return timed
@@ -246,28 +249,6 @@ class _Reader:
             )
             start.told = start.records
 
-    # --- iterations ----------------------------------------------------------------------------------------------
-
-    def _iterations(self, groups: Sequence[Group]) -> None:
-        records = Records(groups)
-        if not len(records):
-            return
-        processes, names = records.processes()
-        engines = np.array([engine_of(name) or 0 for name in names])[processes]
-        printed = records.integers("engine")
-        dummy, marks = records.marks("dummy")
-        columns = Columns()
-        columns.whole("byte_offset", records.offsets)
-        columns.moment("logged_at", records.instants())
-        columns.whole("engine", np.where(printed == MISSING, engines, printed), pl.Int32)
-        columns.text("process", processes, names)
-        for name in _COUNTS:
-            columns.whole(name, records.integers(name))
-        columns.real("elapsed_ms", records.floats("elapsed_ms"))
-        columns.real("kv_usage", records.floats("kv_usage", percent=True))
-        columns.flag("dummy", dummy, [bool(mark) for mark in marks])
-        self._sink.rows("iterations", columns.frame())
-
     # --- requests ------------------------------------------------------------------------------------------------
 
     def _requests(self, groups: Sequence[Group], parameters: Sequence[str]) -> None:
@@ -287,7 +268,6 @@ class _Reader:
                 )
 
 
-_COUNTS = ("iteration", "context_requests", "context_tokens", "generation_requests", "generation_tokens")
 _START_TYPES: dict[str, pl.DataType] = {"capture_sizes": pl.List(pl.Int32), "started_at": pl.Int64()}
 
 
@@ -322,35 +302,3 @@ def _before_this_file(state: Mapping[str, Any], here: bool) -> Mapping[str, Any]
         return state
     held = [{**group, "offsets": [offset - (1 << 62) for offset in group["offsets"]]} for group in state["held"]]
     return {**state, "held": held}
-
-
-def _stamps(records: Records, groups: Sequence[Group]) -> Stamps:
-    """The printed times of records, in their order."""
-    outer = [outer_seconds(group.parts("outer_"), _sign(group), len(group)) for group in groups]
-    zoned = [np.full(len(group), "outer_sign" in dict(group.form.marks)) for group in groups]
-    micros = [_micros(group) for group in groups]
-    return Stamps(
-        records.integers("year", UNKNOWN),
-        records.integers("month"),
-        records.integers("day"),
-        records.integers("hour"),
-        records.integers("minute"),
-        records.integers("second"),
-        records.ordered(micros),
-        records.ordered(outer),
-        records.ordered(zoned),
-    )
-
-
-def _sign(group: Group) -> int | None:
-    sign = dict(group.form.marks).get("outer_sign")
-    return sign if isinstance(sign, int) else None
-
-
-def _micros(group: Group) -> Integers:
-    if "fraction" not in group.form.names:
-        return np.zeros(len(group), dtype=np.int64)
-    row = group.form.names.index("fraction")
-    digits = group.form.decimals[row]
-    values: Integers = group.values[row] * 10 ** max(0, 6 - digits) // 10 ** max(0, digits - 6)
-    return values

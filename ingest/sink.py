@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from ..schemas import RAW_TABLES
 from ..schemas.raw import INGESTED_FILES
@@ -20,6 +17,7 @@ from ..schemas.views import PARTS
 from ..version import __version__
 from .content_hash import digest, hexdigest
 from .dedupe import PartitionKeys, Pass
+from .frames import constant, filled, in_order, maps, partitions
 from .identity import Known, pack_resume
 from .plausible import impossible, refusal
 from .publishing import Publication, publish
@@ -165,13 +163,13 @@ class Batch:
             raise ValueError(f"{table.name} has no column {', '.join(sorted(strange))}")
         tallies = self.tallies if number is None else [self.tallies[number]]
         contexts = [tally.context for tally in tallies]
-        inputs = _constant("_input", number, pl.UInt32(), frame.height) if number is not None else frame["_input"]
+        inputs = constant("_input", number, pl.UInt32(), frame.height) if number is not None else frame["_input"]
         # Series by series: a query plan for each of the many small frames would take longer than the work itself.
         given = {column.name: column for column in frame.get_columns()}
         if "deployment" in given:
             given["_deployment"] = given["deployment"].alias("_deployment")
         shaped = {
-            name: given[name].cast(kind) if name in given else _constant(name, None, kind, frame.height)
+            name: given[name].cast(kind) if name in given else constant(name, None, kind, frame.height)
             for name, kind in {**schema, "_deployment": pl.String()}.items()
         }
         for name, values in (
@@ -179,15 +177,15 @@ class Batch:
             ("instance", [context.instance for context in contexts]),
             ("_deployment", [context.deployment for context in contexts]),
         ):
-            shaped[name] = _filled(shaped[name], inputs, values)
+            shaped[name] = filled(shaped[name], inputs, values)
         for column in table.stored_columns:
             if not column.nullable and shaped[column.name].null_count():
                 raise ValueError(f"{table.name}.{column.name} may not be null")
-        day = _constant("_date", None, pl.Date(), frame.height)
+        day = constant("_date", None, pl.Date(), frame.height)
         for name in table.moment:
             day = day.zip_with(day.is_not_null(), shaped[name].cast(pl.Date))
         days = [(context.named_at or context.modified_at).date() for context in contexts]
-        return pl.DataFrame([*shaped.values(), inputs.cast(pl.UInt32), _filled(day, inputs, days)])
+        return pl.DataFrame([*shaped.values(), inputs.cast(pl.UInt32), filled(day, inputs, days)])
 
     # --- writing -------------------------------------------------------------------------------------------------
 
@@ -214,7 +212,7 @@ class Batch:
     def _write(self, name: str, rows: pl.DataFrame, writer: Executor) -> None:
         """Write those of the rows that are new."""
         if rows.height:
-            for part in _partitions(rows):
+            for part in partitions(rows):
                 day, deployment = part["_date"][0], part["_deployment"][0]
                 self._stage(TABLES[name], day, deployment, part.drop("_date", "_deployment"), writer)
 
@@ -241,7 +239,7 @@ class Batch:
 
     def _staged(self, table: Table, rows: pl.DataFrame) -> Path:
         order = [name for name in _ORDER.get(table.name, ("instance", "byte_offset")) if name in rows.columns]
-        if not _in_order(rows, order):
+        if not in_order(rows, order):
             rows = rows.sort(order, maintain_order=True)
         return self._warehouse.stage(table, rows.to_arrow())
 
@@ -311,55 +309,12 @@ class Batch:
             "rows": [tally.rows for tally, _ in inputs],
             "rejects": [tally.rejects for tally, _ in inputs],
             "duplicates": [tally.duplicates for tally, _ in inputs],
-            "table_rows": _maps([tally.table_rows for tally, _ in inputs]),
+            "table_rows": maps([tally.table_rows for tally, _ in inputs]),
             "resume": [pack_resume(known) for _, known in inputs],
             "ingested_at": [self._now] * len(inputs),
             "tool_version": [__version__] * len(inputs),
         }
         return pl.DataFrame(columns, schema=SCHEMAS["ingested_files"])
-
-
-def _maps(counts: Sequence[Mapping[str, int]]) -> pl.Series:
-    """A MAP column; Polars would build a series for each row."""
-    ends = np.cumsum([0, *map(len, counts)])
-    names = pa.array([name for one in counts for name in one], pa.string())
-    numbers = pa.array([number for one in counts for number in one.values()], pa.int64())
-    entries = pa.StructArray.from_arrays([names, numbers], ["key", "value"])
-    return pl.Series(pa.LargeListArray.from_arrays(ends, entries))
-
-
-def _partitions(rows: pl.DataFrame) -> list[pl.DataFrame]:
-    by = ["_date", "_deployment"]
-    if all(rows[name].min() == rows[name].max() for name in by):
-        return [rows]
-    return rows.partition_by(by)
-
-
-def _in_order(rows: pl.DataFrame, order: list[str]) -> bool:
-    """Whether the first of these columns that is not constant rises."""
-    for name in order:
-        column = rows[name]
-        if column.dtype.is_nested():
-            return False
-        if column.null_count() or column.min() != column.max():
-            return column.is_sorted()
-    return True
-
-
-def _constant(name: str, value: int | str | dt.date | None, kind: pl.DataType, height: int) -> pl.Series:
-    return pl.Series(name, [value], kind).new_from_index(0, height)
-
-
-def _filled(column: pl.Series, inputs: pl.Series, values: Sequence[dt.date | str]) -> pl.Series:
-    """The column with its nulls replaced by the value of the row's input; one value stands for all."""
-    missing = column.null_count()
-    if not missing:
-        return column
-    if len(values) > 1:
-        given = pl.Series(column.name, values).gather(inputs).cast(column.dtype)
-    else:
-        given = _constant(column.name, values[0], column.dtype, len(column))
-    return given if missing == len(column) else column.fill_null(given)
 
 
 class InputSink:

@@ -80,7 +80,7 @@ _TOP = """\
 # What specledger does every night: specledger nightly --config specledger.toml
 # Paths are relative to the folder of this file.
 
-warehouse = "warehouse"  # the Parquet tables
+warehouse = "warehouse"  # the Parquet tables: a folder, or s3://BUCKET/PREFIX
 out = "nights"  # a folder for each night, and index.html
 # metrics = "/var/lib/node_exporter/specledger.prom"  # what runs tell Prometheus
 

@@ -2,7 +2,9 @@
 
 Each side's distribution is F(v) = Σ w·F_stratum(v) over the strata that both sides have, at the baseline's shares of
 observations. The interval of the share below the quantile, linearised over units as for ratios, is read back through
-F; both sides' intervals of ln(value) are then joined by the method of variance estimates recovery (MOVER).
+F; both sides' intervals of ln(value) are then joined by the method of variance estimates recovery (MOVER). One night
+against several is taken to scatter, and to thin out, at least as much as these: in a tail its own few units understate
+both (measured on one night against seven: 90 % of 95 % intervals held the truth).
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from .variance import MAX_LEVERAGE, degrees_of_freedom
 
 GROWTH = 1.02
 """Ratio of the edges of a log-spaced bucket."""
+BETTER_WITNESS = 2.0
+"""Times the effective units that a side must have to speak for the other's scatter too."""
 
 
 @dataclass(frozen=True)
@@ -177,16 +181,23 @@ def _with_interval(
     shares = [divide(b.by_stratum(b.num, len(weight)), b.by_stratum(b.den, len(weight))) for b in below]
     variances = [share_variance(below[i], weight, shares[i], shares[1 - i], unit, shared) for i in (0, 1)]
     own = [share_degrees_of_freedom(side, weight, of, unit, shared) for side, of in zip(below, shares, strict=True)]
+    lesser = [i for i in (0, 1) if BETTER_WITNESS * (own[i] + 1) <= own[1 - i] + 1]
+    if unit not in OBSERVATIONS:
+        # A night that by chance holds few of the largest values holds few of their differences too.
+        per_unit = [variance * (of + 1) for variance, of in zip(variances, own, strict=True)]
+        variances = [max(per_unit) / (own[i] + 1) if i in lesser else variances[i] for i in (0, 1)]
     df = min(own)
     between = between_nights(below[0], shares[0], by_observation=False)
     if between is not None:
         terms = list(zip(variances, own, strict=True))
         df = min(df, between.degrees_of_freedom(terms, below[1].nights, share**2))
         variances = _with_nights(variances, between, share, below[1].nights)
-    bounds = [
-        tuple(curve.value(share + sign * critical(df) * math.sqrt(variance)) for sign in (-1, 1))
-        for curve, variance in zip(curves, variances, strict=True)
-    ]
+    bounds = [_bounds(curve, share, critical(df) * math.sqrt(v)) for curve, v in zip(curves, variances, strict=True)]
+    for i in lesser:
+        # Where the other side has more units, its curve is the smoother one: the wider of both readings counts.
+        other = _bounds(curves[1 - i], share, critical(df) * math.sqrt(variances[i]))
+        ratio = values[i] / values[1 - i] if values[1 - i] > 0 else 1.0
+        bounds[i] = (min(bounds[i][0], other[0] * ratio), max(bounds[i][1], other[1] * ratio))
     log = [math.log(max(value, 1.0)) for value in values]
     low, high = ([math.log(max(bound[end], 1.0)) for bound in bounds] for end in (0, 1))
     change = log[1] - log[0]
@@ -206,6 +217,11 @@ def _with_interval(
         between_night=between.variance if between is not None else None,
         problem="few_units" if min(side.units for side in sides) < MIN_UNITS else None,
     )
+
+
+def _bounds(curve: Curve, share: float, half: float) -> tuple[float, float]:
+    """The values at the ends of an interval of a share."""
+    return curve.value(share - half), curve.value(share + half)
 
 
 def _with_nights(variances: list[float], between: Between, share: float, candidate_nights: int) -> list[float]:

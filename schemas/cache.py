@@ -19,7 +19,7 @@ from pathlib import Path
 
 from .errors import WarehouseError
 from .manifest import ROOT, SHARDS, Entry, Manifest, add_shard, key, read_root, shard_key
-from .object_store import ObjectGone, Store, together
+from .object_store import ObjectGone, Store, Tag, together
 from .warehouse import DATABASE
 
 ENVIRONMENT = "SPECLEDGER_CACHE"
@@ -54,7 +54,7 @@ class Cache:
 
     # --- the state of the store ------------------------------------------------------------------------------------
 
-    def manifest(self) -> tuple[Manifest, str | None]:
+    def manifest(self) -> tuple[Manifest, Tag | None]:
         """The state of the store and the tag of its root; an empty one and None where nothing was ever published."""
         found = self.store.get(ROOT)
         if found is None:
@@ -69,7 +69,7 @@ class Cache:
                 self._fetch_shard(name)
                 body = self._shard(name).read_bytes()
             add_shard(manifest, body, f"{self.store.url}/{name}")
-        return manifest, found.etag
+        return manifest, found.tag
 
     def keep_shard(self, name: str, body: bytes) -> None:
         """Keep a shard that was just written."""
@@ -238,7 +238,7 @@ def _hard_link(source: Path, target: Path) -> None:
         target.hardlink_to(source)
     except FileExistsError:
         raise
-    except PermissionError:  # a file system without links
+    except OSError:  # a file system without links
         shutil.copy2(source, target)
 
 

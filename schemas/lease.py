@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import RemoteError, WarehouseLocked
-from .object_store import Found, Store
+from .object_store import Found, Store, Tag
 
 KEY = "_lock.json"
 LEASE_S = 60.0
@@ -48,7 +48,7 @@ class Lease:
         self._owner = os.urandom(8).hex()
         self._since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         self._count = 0
-        self._etag = ""
+        self._tag: Tag = {}
         self._guard = threading.Lock()
         self._ended = threading.Event()
         self._renewing = threading.Thread(target=self._renew_on, daemon=True)
@@ -57,16 +57,17 @@ class Lease:
     def __enter__(self) -> Lease:
         """Wait for it; WarehouseLocked if somebody else has it for too long."""
         deadline = time.monotonic() + self._wait_s
-        seen, since, pause = None, time.monotonic(), POLL_S
+        seen: Tag | None = None
+        since, pause = time.monotonic(), POLL_S
         while True:
             found = self._store.get(KEY)
             record = _read(found) if found else None
-            if found is not None and found.etag != seen:
-                seen, since = found.etag, time.monotonic()
+            if found is not None and found.tag != seen:
+                seen, since = found.tag, time.monotonic()
             if record is None or self._is_over(record, time.monotonic() - since):
-                etag = self._store.replace(KEY, self._body(self._owner), found.etag if found else None)
-                if etag is not None:
-                    self._etag = etag
+                tag = self._store.replace(KEY, self._body(self._owner), found.tag if found else None)
+                if tag is not None:
+                    self._tag = tag
                     self._renewing.start()
                     return self
                 continue
@@ -82,7 +83,7 @@ class Lease:
         self._renewing.join()
         if not self.lost:
             try:
-                self._store.replace(KEY, self._body(None), self._etag)
+                self._store.replace(KEY, self._body(None), self._tag)
             except RemoteError:
                 return  # it will run out
 
@@ -90,8 +91,8 @@ class Lease:
         """Renew it now; WarehouseLocked if it was lost, RemoteError if the store does not say."""
         with self._guard:
             if not self.lost:
-                etag = self._store.replace(KEY, self._body(self._owner), self._etag)
-                self.lost, self._etag = etag is None, etag or ""
+                tag = self._store.replace(KEY, self._body(self._owner), self._tag)
+                self.lost, self._tag = tag is None, tag or {}
         if self.lost:
             raise WarehouseLocked(
                 f"Another run took {self._store.url} over, as this one did not renew its lease for {LEASE_S:g} s: "

@@ -11,15 +11,16 @@ import hashlib
 import os
 import re
 import urllib.parse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .errors import MissingExtra, RemoteError, UsageError
 
 if TYPE_CHECKING:
+    from obstore import PutMode, UpdateVersion
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 T = TypeVar("T")
@@ -41,10 +42,15 @@ AT_ONCE = 16
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.DOTALL)
 _OPTIONS = ("region", "endpoint_override", "scheme", "force_virtual_addressing")
 _ACCOUNTS = ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY")
 
 
-class ObjectGone(RemoteError):
+class StoreFailed(RemoteError):
+    """The store refuses, or does not answer."""
+
+
+class ObjectGone(StoreFailed):
     """An object that was named is no longer there."""
 
 
@@ -53,16 +59,20 @@ def is_url(place: str) -> bool:
     return _URL.match(place) is not None
 
 
+Tag = Mapping[str, str]
+"""What tells one writing of an object from another: an entity tag, a generation, or both, as the store has them."""
+
+
 @dataclass(frozen=True)
 class Found:
     """A small object as it was read."""
 
     body: bytes
-    etag: str
+    tag: Tag
 
 
 class Store:
-    """One prefix of a bucket. Every failure of the store is a RemoteError that names it, without credentials."""
+    """One prefix of a bucket. Every failure of the store is a StoreFailed that names it, without credentials."""
 
     def __init__(self, url: str) -> None:
         """UsageError for a URL that names no store, MissingExtra without the library that speaks to it."""
@@ -83,7 +93,7 @@ class Store:
         """A small object, or None where there is none."""
         try:
             answer = self._asked(key, lambda: self._store.get(key))
-            return Found(bytes(self._asked(key, answer.bytes)), answer.meta["e_tag"] or "")
+            return Found(bytes(self._asked(key, answer.bytes)), _tag(answer.meta))
         except ObjectGone:
             return None
 
@@ -91,7 +101,7 @@ class Store:
         """Write an object, in parts where it is large; nobody sees it before it is whole."""
         self._asked(key, lambda: self._store.put(key, content, chunk_size=PART_BYTES))
 
-    def replace(self, key: str, body: bytes, etag: str | None) -> str | None:
+    def replace(self, key: str, body: bytes, tag: Tag | None) -> Tag | None:
         """Write an object if the one that is there has this tag, or if there is none (None); its tag.
 
         None is returned where somebody else was first. ``body`` must be like no other ever written under the key.
@@ -102,15 +112,14 @@ class Store:
         while True:
             attempts -= 1
             try:
-                written = self._store.put(key, body, mode="create" if etag is None else {"e_tag": etag})
-                return written["e_tag"] or ""
+                mode: PutMode = "create" if tag is None else cast("UpdateVersion", dict(tag))
+                return _tag(self._store.put(key, body, mode=mode))
             except (BaseError, OSError) as error:
                 # A request without an answer may have been carried out, and one sent again then stood in its own way.
                 found = self.get(key)
                 if found is not None and found.body == body:
-                    return found.etag
-                others = isinstance(error, AlreadyExistsError | PreconditionError | FileNotFoundError)
-                if others or etag != (found.etag if found else None):
+                    return found.tag
+                if isinstance(error, AlreadyExistsError | PreconditionError | FileNotFoundError):
                     return None
                 if not attempts:
                     raise self._failed(key, error) from error
@@ -149,13 +158,13 @@ class Store:
         except (BaseError, OSError) as error:
             raise self._failed(key, error) from error
 
-    def _failed(self, key: str, error: Exception) -> RemoteError:
+    def _failed(self, key: str, error: Exception) -> StoreFailed:
         from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 
         what = f"{self.url}/{key}".rstrip("/")
         if isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
-            return RemoteError(f"{what} may not be used ({_reason(error)}): check the credentials and what they allow.")
-        return RemoteError(f"{what} cannot be reached ({_reason(error)}): run the same again once it answers.")
+            return StoreFailed(f"{what} may not be used ({_reason(error)}): check the credentials and what they allow.")
+        return StoreFailed(f"{what} cannot be reached ({_reason(error)}): run the same again once it answers.")
 
 
 def together(work: Callable[[T], Any], items: Sequence[T]) -> None:
@@ -228,13 +237,18 @@ def _connect(url: str, options: str) -> ObjectStore:
 def _s3_config(options: dict[str, str], client: ClientConfig) -> Iterator[tuple[str, Any]]:
     """Settings of the S3 client for the options that inputs take as well."""
     scheme = options.get("scheme", "https")
-    client["allow_http"] = scheme == "http" or os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true")
+    given = "endpoint_override" in options
+    client["allow_http"] = scheme == "http" if given else (_first_set(_ENDPOINTS) or "").startswith("http://")
     if region := options.get("region"):
         yield "region", region
     if endpoint := options.get("endpoint_override"):
         yield "endpoint", endpoint if "://" in endpoint else f"{scheme}://{endpoint}"
     if options.get("force_virtual_addressing", "").lower() in ("1", "true"):
         yield "virtual_hosted_style_request", True
+
+
+def _tag(meta: Mapping[str, Any]) -> Tag:
+    return {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}
 
 
 def _first_set(names: tuple[str, ...]) -> str | None:

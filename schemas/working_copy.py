@@ -31,7 +31,7 @@ from .manifest import (
     sharded,
     version_of,
 )
-from .object_store import ObjectGone, Store, is_url, together
+from .object_store import ObjectGone, Store, StoreFailed, is_url, together
 from .warehouse import ON_DEMAND
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ def _writing(cache: Cache, wait_s: float) -> Iterator[Path]:
         _PUBLISHERS[root] = publisher.publish
         try:
             yield root
-        except (WarehouseError, UsageError):
+        except (WarehouseError, UsageError, StoreFailed):
             raise
         except SpecledgerError:
             publisher.publish()
@@ -125,8 +125,8 @@ class _Publisher:
         self._cache = cache
         self._store = cache.store
         self._lease = lease
-        self._now = self._store.clock(KEY).timestamp()
-        self.base, self._etag = cache.manifest()
+        self._now = self._clock()
+        self.base, self._tag = cache.manifest()
         self._settle()
 
     def publish(self) -> None:
@@ -135,21 +135,10 @@ class _Publisher:
             return  # the next run puts right what was begun
         run = new_run()
         after, files = self._present(run)
-        shards = {}
-        for part, shard in sharded(after.files, after.texts).items():
-            body = shard.body()
-            version = version_of(hashlib.sha256(body).hexdigest(), run)
-            before = self.base.shards.get(part, "")
-            if before[:DIGITS] == version[:DIGITS]:
-                version = before
-            else:
-                shards[shard_key(part, version)] = body
-            after.shards[part] = version
+        shards = self._other_shards(after)
         if after.shards == self.base.shards:
             return
         expired = [name for name, since in self.base.obsolete.items() if self._now - since > GRACE_S]
-        kept = {name: since for name, since in self.base.obsolete.items() if name not in expired}
-        after.obsolete = kept | dict.fromkeys(sorted(self.base.keys() - after.keys()), self._now)
         uploads = [*files, *(_Upload(name, body) for name, body in shards.items())]
         pending = f"{PENDING}/{run}.json"
         names = [upload.name for upload in uploads]
@@ -158,18 +147,21 @@ class _Publisher:
         together(lambda upload: self._store.put(upload.name, upload.content), uploads)
         try:
             self._lease.check()
+            kept = {name: since for name, since in self.base.obsolete.items() if name not in expired}
+            now = self._clock()
+            after.obsolete = kept | dict.fromkeys(sorted(self.base.keys() - after.keys()), now)
             self._put_root(after)
         except WarehouseLocked:
             with contextlib.suppress(RemoteError):
                 self._store.delete([*names, pending])
             raise
+        before, self.base = self.base, after
         self._store.delete([*expired, pending])
         for name, body in shards.items():
             self._cache.keep_shard(name, body)
         for path, entry in after.files.items():
-            if self.base.files.get(path) != entry:
+            if before.files.get(path) != entry:
                 self._cache.keep(self._cache.copy / path, entry)
-        self.base = after
         self._cache.tidy(after)
 
     def _present(self, run: str) -> tuple[Manifest, list[_Upload]]:
@@ -190,14 +182,32 @@ class _Publisher:
             after.files[path] = known
         return after, uploads
 
+    def _other_shards(self, after: Manifest) -> dict[str, bytes]:
+        """Give a state its shards; those that the store has not got."""
+        other = {}
+        for part, shard in sharded(after.files, after.texts).items():
+            body = shard.body()
+            version = version_of(hashlib.sha256(body).hexdigest(), after.run)
+            known = self.base.shards.get(part, "")
+            if known[:DIGITS] == version[:DIGITS]:
+                version = known
+            else:
+                other[shard_key(part, version)] = body
+            after.shards[part] = version
+        return other
+
+    def _clock(self) -> float:
+        """Now, by the clock of the store, as far as the lease was just renewed."""
+        return self._store.clock(KEY).timestamp()
+
     def _put_root(self, manifest: Manifest) -> None:
-        etag = self._store.replace(ROOT, manifest.body(), self._etag)
-        if etag is None:
+        tag = self._store.replace(ROOT, manifest.body(), self._tag)
+        if tag is None:
             raise WarehouseLocked(
                 f"Another run has published into {self._store.url} meanwhile: nothing of this one was, "
                 "run the same again."
             )
-        self._etag = etag
+        self._tag = tag
 
     def _settle(self) -> None:
         """Remove what runs that were ended had uploaded, once none of them can publish it any more."""

@@ -85,7 +85,7 @@ class Size:
     """Nights of the unchanged world in a pool; each is a candidate once."""
     changed: int = 8
     """Nights of each changed world in a pool."""
-    per_hour: float = 40.0
+    per_hour: float = 80.0
     """Requests of an engine and hour."""
 
 

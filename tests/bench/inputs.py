@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ from specledger.schemas.table import quote
 from specledger.schemas.warehouse import Warehouse
 from tests import captures
 
+_LOGGED = re.compile(rb"(?<=[A-Z] )(\d\d-\d\d \d\d:\d\d:\d\d)(?= )")
 EVERY_S = 5
 BEGIN = 1_789_372_800
 
@@ -40,15 +42,21 @@ def scrapes(path: Path, size: float) -> Path:
 
 
 def server_log(path: Path, capture: str, size: float) -> Path:
-    """One start of a server and then its working records, again and again, at least that many MB in all."""
+    """One start of a server and then its working records, again and again later, at least that many MB in all."""
     content = text(capture, "server.log.zst").encode()
     ready = content.index(b"\n", content.index(b"Application startup complete")) + 1
     end = re.search(rb"^.*\[shutdown\].*$", content, re.MULTILINE)
-    body = content[ready : end.start() if end else None]
+    # Cut once around the times: every second piece is one.
+    pieces = _LOGGED.split(content[ready : end.start() if end else None])
+    times = {stamp: dt.datetime.strptime(f"2026-{stamp.decode()}", "%Y-%m-%d %H:%M:%S") for stamp in pieces[1::2]}
+    span = max(times.values()) - min(times.values()) + dt.timedelta(seconds=10)
     with path.open("wb") as out:
         out.write(content[:ready])
+        turn = 0
         while out.tell() < size * 1e6:
-            out.write(body)
+            moved = {stamp: (time + turn * span).strftime("%m-%d %H:%M:%S").encode() for stamp, time in times.items()}
+            out.write(b"".join(map(moved.get, pieces, pieces)))
+            turn += 1
     return path
 
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,8 @@ QUESTIONS = (
     "SELECT count(*) = count(DISTINCT (date, deployment, origin, load_band)) FROM ledger WHERE context_band IS NULL",
 )
 """Each is true at any moment."""
+PAUSE_S = 0.05
+"""Between two questions, so that readers leave the processors to the runs."""
 
 
 def read(connect: Callable[[], duckdb.DuckDBPyConnection], done: Path, said: Path) -> None:
@@ -38,6 +41,7 @@ def read(connect: Callable[[], duckdb.DuckDBPyConnection], done: Path, said: Pat
             except duckdb.Error as error:
                 wrong.append(f"{question}: {error}")
             asked += 1
+            time.sleep(PAUSE_S)
     said.write_text(json.dumps({"asked": asked, "wrong": wrong}))
 
 

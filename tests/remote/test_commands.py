@@ -13,7 +13,9 @@ from typing import Any
 
 import duckdb
 import pytest
+from click.testing import CliRunner
 
+from specledger.__main__ import cli
 from specledger.reports import model, writers
 from specledger.schemas.cache import Cache
 from specledger.schemas.manifest import ROOT
@@ -47,9 +49,9 @@ def pair(port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         patch.setattr(writers, "WRITERS", (("report.json", model.to_json),))
         for name, value in {**seaweed.ENVIRONMENT, "SPECLEDGER_CACHE": str(folder / "cache")}.items():
             patch.setenv(name, value)
-        for cli in (found.local, found.remote):
-            cli.ok("ingest", folder / "input", *INGEST)
-            cli.ok("transform")
+        for line in (found.local, found.remote):
+            line.ok("ingest", folder / "input", *INGEST)
+            line.ok("transform")
         yield found
 
 
@@ -86,8 +88,8 @@ def test_all_tables_hold_the_same(pair: Pair) -> None:
 )
 def test_what_is_asked_is_answered_alike(pair: Pair, command: tuple[str, ...]) -> None:
     said = [
-        cli.run(*command, *(["--warehouse", cli.warehouse] if command[0] == "estimate" else []))
-        for cli in (pair.local, pair.remote)
+        line.run(*command, *(["--warehouse", line.warehouse] if command[0] == "estimate" else []))
+        for line in (pair.local, pair.remote)
     ]
     assert said[0].stdout == said[1].stdout != ""
     assert said[0].exit_code == said[1].exit_code
@@ -95,9 +97,9 @@ def test_what_is_asked_is_answered_alike(pair: Pair, command: tuple[str, ...]) -
 
 def test_reports_and_charts_are_the_same(pair: Pair, tmp_path: Path) -> None:
     found = []
-    for name, cli in (("local", pair.local), ("remote", pair.remote)):
-        cli.run("report", *SIDES, "--out", tmp_path / name)
-        cli.ok("chart", "survival", *SIDES, "--out", tmp_path / name / "chart.json", "--warehouse", cli.warehouse)
+    for name, line in (("local", pair.local), ("remote", pair.remote)):
+        line.run("report", *SIDES, "--out", tmp_path / name)
+        line.ok("chart", "survival", *SIDES, "--out", tmp_path / name / "chart.json", "--warehouse", line.warehouse)
         report = json.loads((tmp_path / name / "report.json").read_text())
         found.append((timeless(report), (tmp_path / name / "chart.json").read_text()))
     assert found[0] == found[1]
@@ -106,7 +108,7 @@ def test_reports_and_charts_are_the_same(pair: Pair, tmp_path: Path) -> None:
 def test_status_says_what_is_there_and_where_the_working_copy_is(pair: Pair) -> None:
     with opened(str(pair.remote.warehouse), writing=True) as root:
         copy = str(root)
-    found = [json.loads(cli.ok("status", "--format", "json")) for cli in (pair.local, pair.remote)]
+    found = [json.loads(line.ok("status", "--format", "json")) for line in (pair.local, pair.remote)]
     for one in found:
         one["bytes"] = [(table.pop("bytes") > 0) for table in one["tables"]]
     place = found[1].pop("warehouse")
@@ -194,6 +196,20 @@ def test_a_url_that_names_no_store_is_wrong_use(url: str, word: str, monkeypatch
     assert result.exit_code == 2
     assert word in result.stderr
     assert "hush" not in result.stderr
+
+
+def test_the_environment_says_where_the_store_is(pair: Pair, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("SPECLEDGER_WAREHOUSE", "s3://pair/deep/er")
+    result = CliRunner().invoke(cli, ["sql", "SELECT count(*) FROM quality", "--format", "csv"])
+    assert (result.exit_code, result.stdout.splitlines()[1]) == (0, "0")
+
+
+@pytest.mark.parametrize("url", ["gs://b/x/y", "gcs://b/x", "az://c/x", "abfss://c@acct.dfs.core.windows.net/x"])
+def test_other_stores_are_spoken_to_through_the_same_library(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "acct")
+    monkeypatch.setenv("AZURE_STORAGE_KEY", "c2VjcmV0")
+    assert Store(url).url == url
 
 
 def test_commands_that_need_no_warehouse_ask_no_store(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,6 @@ def between(port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     monkeypatch.setattr(object_store, "RETRY_S", 20.0)
     monkeypatch.setattr(object_store, "FIRST_PAUSE_S", 0.02)
     monkeypatch.setattr(object_store, "LONGEST_PAUSE_S", 0.1)
-    monkeypatch.setattr(object_store, "ANSWER_S", 0.5)
     with proxy(port) as server:
         yield server
 
@@ -63,15 +62,17 @@ FAULTS = {
     "503 in a row": every(2, lambda request: request.refuse(503)),
     "cut while sending": once_each(lambda request: request.command == "PUT" and request.cut()),
     "cut while answering": once_each(lambda request: request.command == "GET" and request.forget()),
-    "no answer": every(7, lambda request: request.hang(0.7)),
+    "no answer": every(13, lambda request: request.hang(1.5)),
     "an answer that is lost": once_each(lambda request: request.command == "PUT" and request.forget()),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_store_that_stutters_is_asked_again(
-    name: str, between: Proxy, stuttering: str, place: str, tmp_path: Path
+    name: str, between: Proxy, stuttering: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if name == "no answer":
+        monkeypatch.setattr(object_store, "ANSWER_S", 1.0)
     between.fault = FAULTS[name]
     published(stuttering, **FILES)
     published(stuttering, one="1")

@@ -161,3 +161,25 @@ def test_gaps_over_an_edge_are_counted_exactly_and_only_where_the_edge_exists() 
     assert counted is not None
     assert (counted.num.sum(), counted.den.sum()) == (6.0, 101.0)
     assert buckets.over(server((5, 5), edges=(0.4, math.inf)), 0.5) is None
+
+
+def test_a_night_that_shows_no_scatter_is_taken_to_scatter_as_seven_nights_do() -> None:
+    rng = np.random.default_rng(12)
+    seven, steady, steady_seven = (
+        drawn.times(rng, nights, per_hour=60, hour_sd=sd)[0] for nights, sd in ((7, 0.3), (1, 0.0), (7, 0.0))
+    )
+    one, as_many = (
+        ends(quantile.compare(seven, after, drawn.STRATA, "hour", 0.95, NS_TO_MS)) for after in (steady, steady_seven)
+    )
+    assert one[1] - one[0] == pytest.approx(math.sqrt(1 + 7) * (as_many[1] - as_many[0]), rel=0.25)
+
+
+def test_swapped_sides_turn_the_interval_of_a_quantile_round() -> None:
+    rng = np.random.default_rng(13)
+    sides = [drawn.times(rng, nights, per_hour=60)[0] for nights in (4, 1)]
+    found = [quantile.compare(a, b, drawn.STRATA, "hour", 0.95, NS_TO_MS) for a, b in (sides, sides[::-1])]
+    (low, high), (back_low, back_high) = map(ends, found)
+    # Weights are the baseline's, so that both are close and not equal.
+    assert (math.log1p(low), math.log1p(high)) == pytest.approx(
+        (-math.log1p(back_high), -math.log1p(back_low)), abs=0.02
+    )
