@@ -12,9 +12,6 @@ LAG = 1 << 25
 _WORTH_A_THREAD = 1 << 16
 """Less is hashed sooner than another thread starts."""
 
-# One thread for all inputs: it hashes faster than any format is read.
-_beside = ThreadPoolExecutor(1, "hash")
-
 
 def digest(data: bytes = b"") -> hashlib._Hash:
     """The hash of some bytes, to be continued."""
@@ -41,6 +38,7 @@ class ContentHash:
 
     def __init__(self) -> None:
         self.size = 0
+        self._beside: ThreadPoolExecutor | None = None
         self._last: Future[hashlib._Hash] | hashlib._Hash = digest()
         self._parts: deque[_Part] = deque()
 
@@ -54,7 +52,9 @@ class ContentHash:
         elif len(data) < _WORTH_A_THREAD:
             self._last = _continued(before, data)
         else:
-            self._last = _beside.submit(_continued, before, data)
+            # A thread of its own, not one of the module: that would be missing after a fork.
+            self._beside = self._beside or ThreadPoolExecutor(1, "hash")
+            self._last = self._beside.submit(_continued, before, data)
         self.size += len(data)
         self._parts.append(_Part(self.size, data, before, self._last))
         while self.size - self._parts[0].end >= LAG:
@@ -64,7 +64,6 @@ class ContentHash:
         """The hash of the first ``offset`` bytes; None if there are fewer, or that lies too far back."""
         if offset == self.size:
             return hexdigest(_state(self._last))
-        begin = 0
         for part in self._parts:
             begin = part.end - len(part.data)
             if begin <= offset <= part.end:
@@ -74,6 +73,7 @@ class ContentHash:
     def forget(self) -> None:
         """Keep only the hash of everything."""
         self._parts.clear()
+        self._beside = None
 
 
 def _state(known: Future[hashlib._Hash] | hashlib._Hash) -> hashlib._Hash:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -33,129 +32,133 @@ class Scanner:
 
     def scan(self, scrapes: Sequence[Scrape]) -> list[Reading]:
         """One reading for each of the scrapes."""
-        found: dict[int, Reading] = {}
-        left = {place: _Body.of(scrape) for place, scrape in enumerate(scrapes)}
+        block, found = _Block(scrapes), dict[int, Reading]()
+        left = list(range(len(scrapes)))
         for number, template in enumerate(self._templates):
-            some = template.read(left)
+            some = template.read(block, left)
             if some and number:
                 self._templates.insert(0, self._templates.pop(number))
             found |= some
+            left = [place for place in left if place not in some]
         while left:
-            place, body = next(iter(left.items()))
-            (found[place],) = scan([body.scrape], self.vocabulary)
-            del left[place]
-            learnt = _Template.of(body, found[place], self.vocabulary)
-            some = learnt.read(left) if learnt is not None else {}
+            place, *left = left
+            (found[place],) = scan([scrapes[place]], self.vocabulary)
+            learnt = _Template.of(_Block([scrapes[place]]), found[place], self.vocabulary)
+            some = learnt.read(block, left) if learnt is not None else {}
             found |= some
+            left = [place for place in left if place not in some]
             if learnt is not None:
                 self._templates = [learnt, *self._templates[: MOST_TEMPLATES - 1]]
             if not some:  # each is different, or hardly repeated
-                found |= zip(left, scan([body.scrape for body in left.values()], self.vocabulary), strict=True)
+                found |= zip(left, scan([scrapes[place] for place in left], self.vocabulary), strict=True)
                 break
         return [found[place] for place in range(len(scrapes))]
 
 
-@dataclass(frozen=True, slots=True)
-class _Body:
-    """The lines of a scrape behind the one that says where it was scraped from."""
+class _Block:
+    """The lines of scrapes as one text, each without the line that says where it was scraped from."""
 
-    scrape: Scrape
-    start: int
-    ends: Positions
-    """The newlines, counted from ``start``."""
+    def __init__(self, scrapes: Sequence[Scrape]) -> None:
+        self.scrapes = scrapes
+        starts = [_behind_mark(scrape) for scrape in scrapes]
+        self.marked = [start > scrape.start for start, scrape in zip(starts, scrapes, strict=True)]
+        bodies = [memoryview(scrape.raw)[start : scrape.stop] for start, scrape in zip(starts, scrapes, strict=True)]
+        self.text = b"".join(bodies)
+        self.bounds: Positions = np.cumsum([0, *map(len, bodies)])
+        """Where each scrape begins, and the end of the last."""
+        self.ends: Positions = np.flatnonzero(np.frombuffer(self.text, np.uint8) == _NEWLINE)
+        self.lines: Positions = np.searchsorted(self.ends, self.bounds)
+        """The number of the first line of each, and of all lines."""
 
-    @classmethod
-    def of(cls, scrape: Scrape) -> _Body:
-        raw, start = scrape.raw, scrape.start
-        if raw.startswith(SERVER_MARK, start, scrape.stop):
-            start = raw.index(b"\n", start) + 1
-        text = np.frombuffer(raw, np.uint8)[start : scrape.stop]
-        return cls(scrape, start, np.flatnonzero(text == _NEWLINE))
+    def line(self, place: int, number: int) -> int:
+        """Where a line of a scrape begins."""
+        return int(self.ends[self.lines[place] + number - 1]) + 1 if number else int(self.bounds[place])
 
-    @property
-    def text(self) -> memoryview:
-        return memoryview(self.scrape.raw)[self.start : self.scrape.stop]
 
-    def line(self, number: int) -> int:
-        """Where in ``raw`` a line begins."""
-        return self.start + (int(self.ends[number - 1]) + 1 if number else 0)
+def _behind_mark(scrape: Scrape) -> int:
+    if not scrape.raw.startswith(SERVER_MARK, scrape.start, scrape.stop):
+        return scrape.start
+    return scrape.raw.index(b"\n", scrape.start) + 1
 
 
 class _Template:
     """What scrapes of one kind say beside their values."""
 
-    def __init__(self, body: _Body, reading: Reading, samples: Positions, names: Positions, kept: Positions) -> None:
+    def __init__(self, block: _Block, reading: Reading, samples: Positions, names: Positions, kept: Positions) -> None:
         self._reading = reading
-        self._comments = reading.comments - (body.start > body.scrape.start)
-        self._lines = len(body.ends)
+        self._comments = reading.comments - block.marked[0]
+        self._lines = len(block.ends)
         self._samples, self._names, self._kept = samples, names, kept
         last = int(kept[-1])
-        begin = body.line(int(samples[last]))
-        self._probe = int(samples[last]), body.scrape.raw[begin : begin + int(names[last])]
-        self._model = body
-        self._pattern = self._pieces([body])
+        begin = block.line(0, int(samples[last]))
+        self._probe = int(samples[last]), block.text[begin : begin + int(names[last])]
+        self._model = block.text, self._bounds(block, np.zeros(1, np.int64))
+        self._pattern = _pieces(*self._model)
 
     @classmethod
-    def of(cls, body: _Body, reading: Reading, vocabulary: Vocabulary) -> _Template | None:
+    def of(cls, block: _Block, reading: Reading, vocabulary: Vocabulary) -> _Template | None:
         """The template of a scrape; None where a line of it had to be read by itself."""
         if reading.bad_lines or reading.timestamp is not None or not len(reading.codes):
             return None
-        text = bytes(body.text)
+        text = block.text
         start, blank, end, _ = sample_lines(text)
         codes = np.array([vocabulary.code(text[a:b]) for a, b in zip(start.tolist(), blank.tolist(), strict=True)])
         kept = np.flatnonzero(codes >= 0)
         if (blank == end).any() or (codes == ALONE).any() or not np.array_equal(codes[kept], reading.codes):
             return None
-        return cls(body, reading, np.searchsorted(body.ends, end), blank - start, kept)
+        return cls(block, reading, np.searchsorted(block.ends, end), blank - start, kept)
 
-    def read(self, bodies: dict[int, _Body]) -> dict[int, Reading]:
-        """The readings of those that this is the template of, which are taken out of ``bodies``."""
+    def read(self, block: _Block, left: Sequence[int]) -> dict[int, Reading]:
+        """The readings of those of the scrapes that this is the template of."""
         line, probe = self._probe
-        alike = {
-            place: body
-            for place, body in bodies.items()
-            if len(body.ends) == self._lines and body.scrape.raw.startswith(probe, body.line(line))
-        }
-        if not alike:
+        counts = np.diff(block.lines)
+        alike = np.array(
+            [
+                place
+                for place in left
+                if counts[place] == self._lines and block.text.startswith(probe, block.line(place, line))
+            ],
+            np.int64,
+        )
+        if not len(alike):
             return {}
-        pieces = self._pieces(list(alike.values()))
+        pieces = _pieces(block.text, self._bounds(block, alike))
         same = pc.equal(pieces, self._repeated(len(alike))).to_numpy(zero_copy_only=False)
         rows = np.flatnonzero(same.reshape(len(alike), -1)[:, ::2].all(axis=1))
-        values = self._values(pieces, rows)
+        values = self._values(pieces, rows) if len(rows) else None
         if values is None:
             return {}
-        places = list(alike)
-        found = {places[row]: self._as(alike[places[row]], own) for row, own in zip(rows.tolist(), values, strict=True)}
-        for place in found:
-            del bodies[place]
-        return found
+        return {
+            place: self._as(block.scrapes[place], own, marked=block.marked[place])
+            for place, own in zip(alike[rows].tolist(), values, strict=True)
+        }
 
-    def _pieces(self, bodies: Sequence[_Body]) -> pa.Array:
-        """What stands before each value, the value, and so on, and what stands behind the last one."""
-        text = b"".join(body.text for body in bodies)
-        begin = np.cumsum([0, *(len(body.text) for body in bodies)])
-        ends = np.stack([body.ends for body in bodies]) + begin[:-1, None]
-        starts = np.concatenate([begin[:-1, None], ends[:, :-1] + 1], axis=1)
-        end = ends[:, self._samples]
-        bounds = np.empty((len(bodies), 2 * len(self._samples) + 1), np.int64)
-        bounds[:, 0] = begin[:-1]
-        bounds[:, 1::2] = np.minimum(starts[:, self._samples] + self._names + 1, end)
+    def _bounds(self, block: _Block, places: Positions) -> Positions:
+        """Where the pieces of each scrape begin: the text before each value and the value, and so on; then what stands
+        behind the last value, and what is not of the scrape.
+        """
+        lines = block.lines[places][:, None] + self._samples
+        end, begin = block.ends[lines], block.ends[lines - 1] + 1
+        if self._samples[0] == 0:
+            begin[:, 0] = block.bounds[places]
+        bounds = np.empty((len(places), 2 * len(self._samples) + 2), np.int64)
+        bounds[:, 0] = block.bounds[places]
+        bounds[:, 1:-1:2] = np.minimum(begin + self._names + 1, end)
         bounds[:, 2::2] = end
-        offsets = np.append(bounds, begin[-1])
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+        bounds[:, -1] = block.bounds[places + 1]
+        return bounds
 
     def _repeated(self, count: int) -> pa.Array:
         """The pieces of the template as many times."""
-        width = 2 * len(self._samples) + 1
-        if len(self._pattern) < count * width:
-            self._pattern = self._pieces([self._model] * count)
-        return self._pattern[: count * width]
+        text, bounds = self._model
+        if len(self._pattern) < count * bounds.size:
+            self._pattern = _pieces(text * count, bounds + len(text) * np.arange(count)[:, None])
+        return self._pattern[: count * bounds.size]
 
     def _values(self, pieces: pa.Array, rows: Positions) -> Values | None:
         """The values of vLLM's series, a line for each of the rows; None where anything is no plain number."""
         count = len(self._samples)
-        chosen = rows[:, None] * (2 * count + 1) + 2 * np.arange(count) + 1
+        chosen = rows[:, None] * (2 * count + 2) + 2 * np.arange(count) + 1
         texts = pieces.take(pa.array(chosen.ravel()))
         if (np.frombuffer(texts.buffers()[2], np.uint8) == _BLANK).any():
             return None  # a timestamp or an exemplar
@@ -166,7 +169,13 @@ class _Template:
         except pa.ArrowInvalid:
             return None
 
-    def _as(self, body: _Body, values: Values) -> Reading:
+    def _as(self, scrape: Scrape, values: Values, *, marked: bool) -> Reading:
         model = self._reading
-        comments = self._comments + (body.start > body.scrape.start)
-        return Reading(body.scrape, model.codes, values, comments, model.foreign, model.ends_with_vllm)
+        return Reading(scrape, model.codes, values, self._comments + marked, model.foreign, model.ends_with_vllm)
+
+
+def _pieces(text: bytes, bounds: Positions) -> pa.Array:
+    """The parts of the text from each of the bounds to the next; the last is empty."""
+    offsets = np.append(bounds, bounds[-1, -1])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), bounds.size, buffers)

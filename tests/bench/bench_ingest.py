@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from specledger.ingest.run import ingest
 from tests.bench import inputs
-from tests.bench.measure import Row, megabytes, pair, seconds
+from tests.bench.measure import Row, megabytes, pair
 
 SCRAPES_MB, LOG_MB, RESPONSES_MB = 60.0, 60.0, 40.0
 ANCHOR_SCRAPES = 12
@@ -70,10 +70,9 @@ def _scrapes(path: Path, fresh: Iterator[Path]) -> Row:
                 for _ in family.samples:
                     pass
 
-    theirs = sum(map(len, some)) / 1e6 / seconds(anchor)
-    size = megabytes(path)
-    ours = size / seconds(lambda: ingest(next(fresh), [path], deployment="d"))
-    return _speed("exposition ingest", size, ours, theirs, 50, "prometheus_client.parser")
+    ours, theirs = pair(lambda: ingest(next(fresh), [path], deployment="d"), anchor)
+    size, anchor_size = megabytes(path), sum(map(len, some)) / 1e6
+    return _speed("exposition ingest", size, size / ours, anchor_size / theirs, 50, "prometheus_client.parser")
 
 
 def _responses(path: Path, fresh: Iterator[Path]) -> Row:

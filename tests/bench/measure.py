@@ -60,17 +60,6 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in padded)
 
 
-def seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Median wall time of a few runs after one to warm up."""
-    work()
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times)
-
-
 def pair(ours: Callable[[], object], theirs: Callable[[], object], repeats: int = REPEATS) -> tuple[float, float]:
     """Median wall times of two pieces of work run in turn, so that a machine that slows down slows both."""
     ours(), theirs()

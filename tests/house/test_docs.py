@@ -61,6 +61,31 @@ def test_every_file_of_gates_is_one_that_can_be_used(tmp_path: Path, page: str, 
         assert [gate.measure for gate in gates.gates if gate.required] == ["tpot_ms", "gsm8k/exact_match"]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_every_link_leads_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    broken = []
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)]*))?\)", text):
+        path = page.parent / target if target else page
+        heads = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE) if anchor else []
+        names = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+        if not path.exists() or (anchor and anchor not in names):
+            broken.append(f"{target}#{anchor}")
+    assert broken == []
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    seen, pending = set(), [ROOT / "README.md"]
+    while pending:
+        page = pending.pop()
+        if page in seen:
+            continue
+        seen.add(page)
+        links = re.findall(r"\]\((?!https?:)([^)#\s]+\.md)", page.read_text(encoding="utf-8"))
+        pending += [(page.parent / link).resolve() for link in links]
+    assert {page.resolve() for page in PAGES} - seen == set()
+
+
 def asked(gate: Gate) -> str:
     match gate.kind:
         case "limit":
