@@ -50,12 +50,18 @@ class Reading:
     size: int
 
     def play(self, sink: object) -> None:
-        """Give the sink what the reader gave, and remove the file."""
-        with self.path.open("rb") as file:
-            while call := pickle.load(file):  # noqa: S301 - a task of this run wrote it
-                name, given, named = call
-                getattr(sink, name)(*given, **named)
-        self.path.unlink()
+        """Give the sink what the reader gave; the file is removed, whatever comes of it."""
+        try:
+            with self.path.open("rb") as file:
+                while call := pickle.load(file):  # noqa: S301 - a task of this run wrote it
+                    name, given, named = call
+                    getattr(sink, name)(*given, **named)
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Remove the file."""
+        self.path.unlink(missing_ok=True)
 
 
 def read(item: Prepared, sink: Sink) -> Read:
@@ -123,7 +129,7 @@ class Readings:
             self._waiting |= {reading.contexts[0].source: reading for reading in found}
         reading = self._waiting.pop(item.located.source, None)
         if reading is not None and reading.contexts[0] != item.context:
-            reading.path.unlink(missing_ok=True)
+            reading.discard()
             return None
         return reading
 
@@ -131,7 +137,7 @@ class Readings:
         """Order no more, and remove what nobody asked for."""
         self._results.close()
         for reading in self._waiting.values():
-            reading.path.unlink(missing_ok=True)
+            reading.discard()
 
 
 def _size(found: Located) -> int:

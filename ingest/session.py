@@ -223,14 +223,23 @@ class Session:
             item.stream.close()
             taken.append(item)
             self._known.add(found.known)
-        if len(taken) < len(reading.contexts):
-            reading.path.unlink(missing_ok=True)
+        sink = ManySink(self._batch)
+        sink.numbers = [self._batch.open(item.context, item.format.name, item.before) for item in taken]
+        try:
+            if len(taken) < len(reading.contexts):
+                raise LookupError("others come between them")
+            reading.play(sink)
+        except (SpecledgerError, MemoryError):
+            raise
+        except Exception:
+            logger.debug("taking what was read of %d inputs failed", len(taken), exc_info=True)
+            self._batch.discard()
+            self._batch = self._new_batch()
             for item in taken:
                 self._read_one(item.reopened())
             return
-        sink = ManySink(self._batch)
-        sink.numbers = [self._batch.open(item.context, item.format.name, item.before) for item in taken]
-        reading.play(sink)
+        finally:
+            reading.discard()
         for item, number, found in zip(taken, sink.numbers, reading.reads, strict=True):
             self._bytes += found.position
             self._finish(item, number, found)
