@@ -60,7 +60,7 @@ def _free(count: int) -> list[int]:
 
 def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     """Until it answers; one that refuses a stranger does."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while True:
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).close()
