@@ -3,8 +3,8 @@
 Each side's distribution is F(v) = Σ w·F_stratum(v) over the strata that both sides have, at the baseline's shares of
 observations. The interval of the share below the quantile, linearised over units as for ratios, is read back through
 F; both sides' intervals of ln(value) are then joined by the method of variance estimates recovery (MOVER). One night
-against several is taken to scatter, and to thin out, at least as much as these: in a tail its own few units understate
-both (measured on one night against seven: 90 % of 95 % intervals held the truth).
+against several is taken to scatter at least as much as these: in a tail its own few units understate that (measured on
+one night against seven: 90 % of 95 % intervals held the truth).
 """
 
 from __future__ import annotations
@@ -192,12 +192,10 @@ def _with_interval(
         terms = list(zip(variances, own, strict=True))
         df = min(df, between.degrees_of_freedom(terms, below[1].nights, share**2))
         variances = _with_nights(variances, between, share, below[1].nights)
-    bounds = [_bounds(curve, share, critical(df) * math.sqrt(v)) for curve, v in zip(curves, variances, strict=True)]
-    for i in lesser:
-        # Where the other side has more units, its curve is the smoother one: the wider of both readings counts.
-        other = _bounds(curves[1 - i], share, critical(df) * math.sqrt(variances[i]))
-        ratio = values[i] / values[1 - i] if values[1 - i] > 0 else 1.0
-        bounds[i] = (min(bounds[i][0], other[0] * ratio), max(bounds[i][1], other[1] * ratio))
+    bounds = [
+        tuple(curve.value(share + sign * critical(df) * math.sqrt(variance)) for sign in (-1, 1))
+        for curve, variance in zip(curves, variances, strict=True)
+    ]
     log = [math.log(max(value, 1.0)) for value in values]
     low, high = ([math.log(max(bound[end], 1.0)) for bound in bounds] for end in (0, 1))
     change = log[1] - log[0]
@@ -217,11 +215,6 @@ def _with_interval(
         between_night=between.variance if between is not None else None,
         problem="few_units" if min(side.units for side in sides) < MIN_UNITS else None,
     )
-
-
-def _bounds(curve: Curve, share: float, half: float) -> tuple[float, float]:
-    """The values at the ends of an interval of a share."""
-    return curve.value(share - half), curve.value(share + half)
 
 
 def _with_nights(variances: list[float], between: Between, share: float, candidate_nights: int) -> list[float]:
