@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,6 +23,7 @@ from specledger.schemas.measures import MEASURES
 from specledger.schemas.table import Table
 from specledger.transforms import dictionary
 
+ROOMS = ("ingest", "nightly", "reports", "schemas", "transforms")
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 HEAD = "<!-- Written by python -m tests.reference; change the declarations instead. -->\n\n"
 KINDS = {
@@ -154,13 +157,22 @@ def exit_codes() -> Iterator[str]:
     yield "## Errors\n\nEach is one sentence on standard error: what, where, what to do.\n"
     yield _table(
         ("error", "code", "meaning"),
-        ((f"`{kind.__name__}`", str(kind.exit_code), inspect.getdoc(kind) or "") for kind in _errors(SpecledgerError)),
+        ((f"`{kind.__name__}`", str(kind.exit_code), inspect.getdoc(kind) or "") for kind in _every_error()),
     )
+
+
+def _every_error() -> list[type[SpecledgerError]]:
+    """Every kind of error of the package, whichever of its modules this process has loaded."""
+    for room in ROOMS:
+        package = importlib.import_module(f"specledger.{room}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    return list(_errors(SpecledgerError))
 
 
 def _errors(kind: type[SpecledgerError]) -> Iterator[type[SpecledgerError]]:
     yield kind
-    for under in kind.__subclasses__():
+    for under in sorted(kind.__subclasses__(), key=lambda under: under.__name__):
         if under.__module__.startswith("specledger."):
             yield from _errors(under)
 
