@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
-    from .library import (
+    from .api import (
         Estimate,
         Recommendation,
         Report,
@@ -40,5 +40,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """What the library holds, loaded when it is first asked for: ``import specledger`` itself loads nothing heavy."""
     if name in __all__:
-        return getattr(importlib.import_module(".library", __name__), name)
+        return getattr(importlib.import_module(".api", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

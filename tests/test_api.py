@@ -17,11 +17,11 @@ import pyarrow as pa
 import pytest
 
 import specledger
-from specledger import library
+from specledger import api
 from tests.command_line import CommandLine
 
 PAGE = Path(__file__).parents[1] / "docs" / "library.md"
-METHODS = [name for name in vars(library.Warehouse) if not name.startswith("_")]
+METHODS = [name for name in vars(api.Warehouse) if not name.startswith("_")]
 
 
 @pytest.fixture(scope="module")
@@ -46,17 +46,17 @@ def test_importing_it_loads_nothing_heavy() -> None:
 
 
 def test_what_it_names_is_what_it_has() -> None:
-    assert sorted({*library.__all__, "__version__"}) == sorted(specledger.__all__)
-    assert all(getattr(specledger, name) is getattr(library, name) for name in library.__all__)
+    assert sorted({*api.__all__, "__version__"}) == sorted(specledger.__all__)
+    assert all(getattr(specledger, name) is getattr(api, name) for name in api.__all__)
     with pytest.raises(AttributeError, match="nonsense"):
         _ = specledger.nonsense
 
 
-@pytest.mark.parametrize("name", [*library.__all__, *(f"Warehouse.{method}" for method in METHODS)])
+@pytest.mark.parametrize("name", [*api.__all__, *(f"Warehouse.{method}" for method in METHODS)])
 def test_every_name_is_documented_and_typed(name: str) -> None:
-    thing = library.Warehouse
+    thing = api.Warehouse
     for part in name.split(".")[name.startswith("Warehouse.") :]:
-        thing = getattr(thing if "." in name else library, part)
+        thing = getattr(thing if "." in name else api, part)
     thing = thing.fget if isinstance(thing, property) else thing  # type: ignore[assignment]
     assert inspect.getdoc(thing)
     if inspect.isfunction(thing):
@@ -72,7 +72,7 @@ def test_every_name_is_documented_and_typed(name: str) -> None:
 def test_every_name_and_parameter_is_on_its_page(name: str) -> None:
     cells = [line.split(" | ")[0] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
     (told,) = [cell for cell in cells if f"`{name}`" in cell or f"`{name}(" in cell]
-    thing = library.Warehouse.__dict__[name.partition(".")[2]] if "." in name else getattr(specledger, name)
+    thing = api.Warehouse.__dict__[name.partition(".")[2]] if "." in name else getattr(specledger, name)
     if inspect.isfunction(thing):
         assert [one for one in inspect.signature(thing).parameters if one != "self" and one not in told] == []
 
