@@ -309,10 +309,8 @@ def _scatter(of: Sums, whole: Sums, strata: int) -> Vector:
     if of.second is None:
         return np.full(strata, np.inf)
     num, den, n = (of.by_stratum(column, strata) for column in (of.num, of.den, of.n))
-    nn, nd, dd = (of.by_stratum(column, strata) for column in of.second)
-    ratio_of = divide(num, den)
     told = (n >= MIN_UNITS) & (num >= (1 - LACKING) * whole.by_stratum(whole.num, strata))
-    return np.where(told, np.maximum(0.0, nn - 2 * ratio_of * nd + ratio_of**2 * dd), np.inf)
+    return np.where(told, of.residuals(divide(num, den), strata), np.inf)
 
 
 def _slack(measure: Measure, frames: Sequence[Frame], masks: Sequence[np.ndarray]) -> float:

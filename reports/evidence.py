@@ -30,7 +30,7 @@ from .lengths import Acceptance, Load, Missing, Ran, options, round_times
 from .round_cost import models
 from .scatter import Hourly, Sample, hourly, margin, step_variance
 from .schedule import Option
-from .sums import Vector
+from .sums import Vector, add_up, squared_residuals
 
 if TYPE_CHECKING:
     import duckdb
@@ -225,12 +225,11 @@ def _sample(columns: Mapping[str, Vector], inside: Any, length: int, *, single: 
     """What one length did; ``single`` where an observation is one request, which shares its rounds with others."""
     steps, tokens, decode, load, n = (columns[name][inside] for name in ("steps", "tokens", "decode_ms", "load", "n"))
     loads, code = np.unique(load, return_inverse=True)
-    at_load = [
-        np.bincount(code, columns[name][inside], len(loads))
-        for name in ("decode_decode", "steps_decode", "steps_steps", "decode_ms", "steps")
+    mean = add_up(code, decode, len(loads)) / add_up(code, steps, len(loads))
+    moments = [
+        add_up(code, columns[name][inside], len(loads)) for name in ("decode_decode", "steps_decode", "steps_steps")
     ]
-    mean = at_load[3] / at_load[4]
-    squares = float(np.maximum(at_load[0] - 2 * mean * at_load[1] + mean**2 * at_load[2], 0.0).sum())
+    squares = float(squared_residuals(moments, mean).sum())
     night, block = (columns[name][inside].astype(np.int64) for name in ("night", "block"))
     observations = float(n.sum())
     together = float(steps @ load / steps.sum()) if single else 1.0

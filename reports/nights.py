@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .interval import satterthwaite
-from .sums import Sums, Vector, add_up, divide
+from .sums import Sums, Vector, add_up, divide, squared_residuals
 
 MIN_NIGHTS = 5
 """With fewer baseline nights a variance between them is a guess, and is not given."""
@@ -57,9 +57,7 @@ def between_nights(side: Sums, ratio: Vector, *, by_observation: bool) -> Betwee
         return None
     deviation = divide(add_up(night, side.num, nights), expected)
     if by_observation and side.second is not None:
-        nn, nd, dd = side.second
-        slope = deviation[night] * rate
-        squares = add_up(night, np.maximum(0.0, nn - 2 * slope * nd + slope**2 * dd), nights)
+        squares = add_up(night, squared_residuals(side.second, deviation[night] * rate), nights)
         counts = add_up(night, side.n, nights)
     else:
         home = np.zeros(side.units, dtype=np.int64)  # an hour or a block lies in one night only

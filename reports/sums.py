@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -57,6 +58,12 @@ class Sums:
         """A column added up by stratum."""
         return add_up(self.stratum, column, strata)
 
+    def residuals(self, ratio: Vector, strata: int) -> Vector:
+        """Σ (N − ratio · D)² over the single observations of each stratum; ValueError without second moments."""
+        if self.second is None:
+            raise ValueError("there are no second moments")
+        return squared_residuals([self.by_stratum(column, strata) for column in self.second], ratio)
+
     def by_unit(self, column: Vector) -> Vector:
         """A column added up by unit."""
         return add_up(self.unit, column, self.units)
@@ -65,6 +72,12 @@ class Sums:
 def add_up(codes: Index, values: Vector, length: int) -> Vector:
     """Σ values for each code from 0 to length − 1."""
     return cast(Vector, np.bincount(codes, values, length))
+
+
+def squared_residuals(second: Sequence[Vector], ratio: Vector) -> Vector:
+    """Σ (N − ratio · D)² from Σ N², Σ N·D and Σ D²; not below 0, where rounding would take it."""
+    nn, nd, dd = second
+    return np.maximum(0.0, nn - 2 * ratio * nd + ratio**2 * dd)
 
 
 def divide(numerator: Vector, denominator: Vector) -> Vector:

@@ -166,14 +166,13 @@ def _baseline_by_observation(pair: Pair) -> tuple[Vector, Vector]:
     side, strata = pair.baseline, len(pair.weight)
     if side.second is None:
         return np.zeros(strata), np.zeros(strata)
-    nn, nd, dd = (side.by_stratum(column, strata) for column in side.second)
     if pair.relative:
-        a, b = pair.expected, 1 / pair.pooled
+        ratio, scale = pair.expected * pair.pooled, pair.pooled
     else:
-        a, b = pair.ratio_candidate - pair.standardized + pair.pooled, 1.0
-    whole = np.maximum(0.0, a**2 * dd - 2 * a * b * nd + b**2 * nn) / b**2
+        ratio, scale = pair.ratio_candidate - pair.standardized + pair.pooled, 1.0
+    whole = side.residuals(ratio, strata)
     n = float(side.n.sum())
-    factor = (b / float(side.den.sum())) ** 2 * n / max(1.0, n - 1)
+    factor = n / max(1.0, n - 1) / (scale * float(side.den.sum())) ** 2
     return factor * whole, factor * _shared_scatter(pair, 0, whole)
 
 
@@ -182,11 +181,10 @@ def _candidate_by_observation(pair: Pair) -> tuple[Vector, Vector]:
     side, strata = pair.candidate, len(pair.weight)
     if side.second is None or (pair.relative and pair.standardized <= 0):
         return np.zeros(strata), np.zeros(strata)
-    nn, nd, dd = (side.by_stratum(column, strata) for column in side.second)
     n = side.by_stratum(side.n, strata)
     thin = n < MIN_UNITS
     ratio = np.where(thin, pair.predicted, pair.ratio_candidate)
     correction = np.where(thin, 1.0, n / np.maximum(1.0, n - 1))
-    whole = np.maximum(0.0, nn - 2 * ratio * nd + ratio**2 * dd)
+    whole = side.residuals(ratio, strata)
     factor = pair.factor**2 * correction / (pair.standardized**2 if pair.relative else 1.0)
     return factor * whole, factor * _shared_scatter(pair, 1, whole)
