@@ -196,10 +196,7 @@ class Session:
             raise
         except Exception:
             logger.debug("reading %d inputs at once failed", len(taken), exc_info=True)
-            self._batch.discard()
-            self._batch = self._new_batch()
-            for item in taken:
-                self._read_one(item.reopened())
+            self._read_anew(taken)
             return
         for item, number, progress in zip(taken, sink.numbers, progresses, strict=True):
             self._finish(item, number, ended(item, progress))
@@ -233,16 +230,20 @@ class Session:
             raise
         except Exception:
             logger.debug("taking what was read of %d inputs failed", len(taken), exc_info=True)
-            self._batch.discard()
-            self._batch = self._new_batch()
-            for item in taken:
-                self._read_one(item.reopened())
+            self._read_anew(taken)
             return
         finally:
             reading.discard()
         for item, number, found in zip(taken, sink.numbers, reading.reads, strict=True):
             self._bytes += found.position
             self._finish(item, number, found)
+
+    def _read_anew(self, taken: list[Prepared]) -> None:
+        """Read the inputs of a batch that failed as a whole, one after the other."""
+        self._batch.discard()
+        self._batch = self._new_batch()
+        for item in taken:
+            self._read_one(item.reopened())
 
     def _full(self) -> bool:
         return len(self._batch.tallies) >= BATCH_INPUTS or self._bytes >= BATCH_BYTES
