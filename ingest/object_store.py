@@ -7,19 +7,16 @@ Credentials come from the environment or the machine's role; options of the stor
 from __future__ import annotations
 
 import datetime as dt
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from ..schemas.errors import NothingFound, RemoteError, UsageError
+from ..schemas.object_store import first_set
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
-
-SCHEMES = ("s3", "gs", "gcs", "az", "abfs", "abfss")
-"""URL schemes of object stores."""
 
 READ_BYTES = 8 << 20
 """Bytes asked of the store at once."""
@@ -85,10 +82,10 @@ def _connect(scheme: str, name: str, options: str, shown: str) -> tuple[FileSyst
     bucket, _, key = name.partition("/")
     try:
         if scheme == "az":
-            account = _first_set(_ACCOUNTS)
+            account = first_set(_ACCOUNTS)
             if account is None:
                 raise UsageError(f"{shown}: set {_ACCOUNTS[0]} to the name of the storage account.")
-            return fs.AzureFileSystem(account, account_key=_first_set(_KEYS)), f"{bucket}/{key}".rstrip("/")
+            return fs.AzureFileSystem(account, account_key=first_set(_KEYS)), f"{bucket}/{key}".rstrip("/")
         store, top = fs.FileSystem.from_uri(
             f"{'gs' if scheme == 'gcs' else scheme}://{bucket}" + (f"?{options}" if options else "")
         )
@@ -96,10 +93,6 @@ def _connect(scheme: str, name: str, options: str, shown: str) -> tuple[FileSyst
         what = str(error).splitlines()[0][:300]
         raise UsageError(f"{shown} cannot be used ({what}): give a bucket and options that the store knows.") from error
     return store, f"{top.rstrip('/')}/{key}".rstrip("/")
-
-
-def _first_set(names: tuple[str, ...]) -> str | None:
-    return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
 def _listed(store: FileSystem, key: str) -> Iterator[FileInfo]:

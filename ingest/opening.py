@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..schemas.errors import NothingFound, UsageError
+from ..schemas.object_store import SCHEMES
 from . import object_store
 
 STDIN = "-"
@@ -95,9 +96,9 @@ def modified_at(path: Path | object_store.StoredObject | None) -> dt.datetime:
 def _locate_url(text: str, scheme: str) -> list[Located]:
     if scheme in SERVERS:
         return [Located(_without_credentials(text), url=text)]
-    if scheme in object_store.SCHEMES:
+    if scheme in SCHEMES:
         return [Located(found.url, found) for found in object_store.find(text)]
-    kinds = ", ".join(f"{name}://" for name in (*object_store.SCHEMES[:2], "az", SERVERS[0]))
+    kinds = ", ".join(f"{name}://" for name in (*SCHEMES[:2], "az", SERVERS[0]))
     raise UsageError(f"{text}: URLs of the kind {scheme}:// cannot be ingested: give a file, a folder, {kinds}.")
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SCHEMES = ("s3", "gs", "gcs", "az", "abfs", "abfss")
+"""URL schemes of object stores."""
 RETRY_S = 180.0
 """How long a request is tried again, after pauses that grow and are drawn at random, before it has failed."""
 MOST_RETRIES = 10
@@ -77,12 +78,11 @@ class Store:
     def __init__(self, url: str) -> None:
         """UsageError for a URL that names no store, MissingExtra without the library that speaks to it."""
         try:
-            import obstore
+            import obstore  # noqa: F401 - asked for here, before anything else is
         except ImportError as error:
             raise MissingExtra(
                 "A warehouse in an object store needs one more package: pip install 'specledger[objects]'."
             ) from error
-        self._library = obstore
         name, _, options = url.partition("?")
         self.url = name.rstrip("/") if name.partition("://")[2].strip("/") else name
         """The place without options."""
@@ -219,10 +219,10 @@ def _connect(url: str, options: str) -> ObjectStore:
         if scheme in ("gs", "gcs"):
             return GCSStore(place, prefix=prefix or None, client_options=client, retry_config=retry)
         container, _, host = place.partition("@")
-        account = host.partition(".")[0] or _first_set(_ACCOUNTS)
+        account = host.partition(".")[0] or first_set(_ACCOUNTS)
         if account is None:
             raise UsageError(f"{url}: set {_ACCOUNTS[1]} to the name of the storage account.")
-        key = _first_set(_KEYS)
+        key = first_set(_KEYS)
         return AzureStore(
             container,
             prefix=prefix or None,
@@ -238,7 +238,7 @@ def _s3_config(options: dict[str, str], client: ClientConfig) -> Iterator[tuple[
     """Settings of the S3 client for the options that inputs take as well."""
     scheme = options.get("scheme", "https")
     given = "endpoint_override" in options
-    client["allow_http"] = scheme == "http" if given else (_first_set(_ENDPOINTS) or "").startswith("http://")
+    client["allow_http"] = scheme == "http" if given else (first_set(_ENDPOINTS) or "").startswith("http://")
     if region := options.get("region"):
         yield "region", region
     if endpoint := options.get("endpoint_override"):
@@ -251,7 +251,8 @@ def _tag(meta: Mapping[str, Any]) -> Tag:
     return {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}
 
 
-def _first_set(names: tuple[str, ...]) -> str | None:
+def first_set(names: tuple[str, ...]) -> str | None:
+    """The first of these variables of the environment that says anything."""
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
