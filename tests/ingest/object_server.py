@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from xml.sax.saxutils import escape
+
+from tests.serving import serving
 
 MODIFIED = "2026-09-14T12:00:00.000Z"
 PAGE = 2
@@ -92,11 +93,5 @@ def serve() -> Iterator[ObjectServer]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     held = ObjectServer(server.server_port)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield held
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

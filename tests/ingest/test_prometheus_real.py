@@ -6,7 +6,6 @@ import re
 import shutil
 import socket
 import subprocess
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from tests.captures import DATA
 from tests.command_line import CommandLine
 from tests.ingest.recording import RecordingSink, context, read_many
 from tests.ingest.test_prometheus_server import OneSink
+from tests.serving import serving
 
 PROMETHEUS = shutil.which("prometheus")
 SCRAPES = 12
@@ -85,9 +85,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[s
     assert PROMETHEUS is not None, "CI needs prometheus: apt install prometheus"
     folder = tmp_path_factory.mktemp("prometheus")
     texts = scrapes()
-    with Replay(texts) as replay:
-        serving = threading.Thread(target=replay.serve_forever, kwargs={"poll_interval": 0.05})
-        serving.start()
+    replay = Replay(texts)
+    with serving(replay):
         port = free_port()
         (folder / "prometheus.yml").write_text(
             "scrape_configs:\n- job_name: vllm\n  scrape_interval: 250ms\n  scrape_timeout: 250ms\n"
@@ -109,8 +108,6 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[s
         finally:
             process.terminate()
             process.wait(30)
-            replay.shutdown()
-            serving.join()
 
 
 def ready(port: int) -> bool:

@@ -1,7 +1,6 @@
 """A live Prometheus server: what is asked, and what is done when it does not answer."""
 
 import json
-import threading
 import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from specledger.ingest import prometheus_server
 from specledger.ingest.prometheus_server import parse_url, public_url, read_url
 from specledger.schemas.errors import RemoteError, UsageError
 from tests.ingest.recording import RecordingSink, context
+from tests.serving import serving
 
 NOW = 1_000_000.0
 Answer = tuple[int, bytes]
@@ -43,14 +43,9 @@ def server(respond: Callable[[str, dict[str, str]], Answer]) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"prometheus://127.0.0.1:{http.server_port}"
-        finally:
-            http.shutdown()
-            thread.join()
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with serving(http):
+        yield f"prometheus://127.0.0.1:{http.server_port}"
 
 
 def good(data: Any) -> Answer:

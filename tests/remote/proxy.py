@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.serving import serving
 
 Fault = Callable[["Handler"], bool]
 """Called before a request is passed on; True if it has dealt with it."""
@@ -111,11 +112,5 @@ class Handler(BaseHTTPRequestHandler):
 def proxy(port: int) -> Iterator[Proxy]:
     """A proxy that lives inside the block."""
     server = Proxy(port)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
