@@ -13,6 +13,7 @@ import platform
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from specledger import __version__
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "version": __version__,
             "scale": given.scale,
             "python": platform.python_version(),
-            "rows": [row.as_json() for row in rows],
+            "rows": [asdict(row) for row in rows],
         }
         given.out.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0 if all(row.kept for row in rows) else 1

@@ -8,9 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = (sys.executable, "-m", "specledger")
@@ -40,10 +39,6 @@ class Row:
         goal = f"{'≥' if self.at_least else '≤'} {self.goal:g}"
         state = "" if self.kept else "missed"
         return [self.work, self.size, self.ours, self.anchor_name, self.anchor, f"{self.ratio:.3g}", goal, state]
-
-    def as_json(self) -> dict[str, Any]:
-        """The line for a file."""
-        return asdict(self)
 
 
 HEAD = ["work", "size", "specledger", "anchor", "anchor's figure", "ratio", "goal", ""]
