@@ -19,6 +19,7 @@ _FIRST_LINES = 20
 _CHUNK = 1 << 20
 
 CUT = "The last line is cut: the rest may come when the input grows; it was not used."
+EMPTY = "The list is empty: give the file of a run that left something."
 NO_OBJECT = "This is not a JSON object: correct or remove it."
 TOO_LONG = f"The document is larger than {LONGEST_DOCUMENT >> 20} MiB: split the run into several files."
 
@@ -59,6 +60,8 @@ class Documents:
             yield 0, whole
         elif isinstance(whole, list):
             self.offset += len(begun)
+            if not whole:
+                self.sink.reject(0, EMPTY, begun[:200])
             for item in whole:
                 yield from self._object(0, item, begun)
         else:

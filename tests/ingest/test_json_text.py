@@ -59,3 +59,14 @@ def test_every_format_keeps_the_record(
     path.write_text(json.dumps(document) + "\n")
     cli.ok("ingest", path, "--strict")
     assert cli.value(f"SELECT {question}") == SHOWN
+
+
+@pytest.mark.parametrize("name", ["aiperf", "bench", "guidellm", "quality"])
+def test_a_list_of_nothing_is_told(name: str, cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "export.json"
+    path.write_text("[ ]\n")
+    cli.ok("ingest", path, "--format", name)
+    assert cli.rows("SELECT records, rows, rejects FROM ingested_files") == [{"records": 1, "rows": 0, "rejects": 1}]
+    (reject,) = cli.rows("SELECT format, reason FROM rejects")
+    assert reject["format"] == name
+    assert "empty" in reject["reason"]
