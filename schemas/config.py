@@ -135,8 +135,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def settings_from(document: dict[str, Any], path: Path) -> Settings:
     """Settings from a parsed configuration; ConfigError names file and key."""
-    bands = _section(document, "bands", BANDS, path)
-    limits = _section(document, "goodput", GOODPUT, path)
+    bands = section_of(document, "bands", BANDS, path)
+    limits = section_of(document, "goodput", GOODPUT, path)
     load = bands.get("load")
     if load is not None and not isinstance(load, list):
         raise ConfigError(f'{path}: bands.load must be a list such as ["1", "2-4", "5+"].')
@@ -160,11 +160,12 @@ def _context_bands(edges: Any, path: Path) -> tuple[tuple[str, int | None], ...]
     return tuple(zip(labels, [*edges, None], strict=True))
 
 
-def _section(document: dict[str, Any], name: str, keys: Mapping[str, str], path: Path) -> dict[str, Any]:
+def section_of(document: Mapping[str, Any], name: str, keys: Mapping[str, str], path: Path) -> dict[str, Any]:
+    """A table of a parsed configuration, empty where it is missing; ConfigError for what is none, or has other keys."""
     section = document.get(name, {})
     if not isinstance(section, dict):
         raise ConfigError(f"{path}: [{name}] must be a table.")
     for key in section:
         if key not in keys:
-            raise ConfigError(f"{path}: {name}.{key} is not known; known are {', '.join(sorted(keys))}.")
+            raise ConfigError(f"{path}: {name}.{key} is not known; known are {', '.join(keys)}.")
     return section

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .config import read_toml
+from .config import read_toml, section_of
 from .errors import ConfigError
 
 ENGINES = ("duckdb", "spark")
@@ -54,12 +54,7 @@ def load_engine(config: Path | None, name: str | None) -> EngineChoice:
 
 def engine_from(document: Mapping[str, Any], path: Path) -> EngineChoice:
     """The table ``[engine]`` of a parsed configuration; ConfigError names file and key."""
-    section = document.get("engine", {})
-    if not isinstance(section, dict):
-        raise ConfigError(f"{path}: [engine] must be a table.")
-    for key in section:
-        if key not in KEYS:
-            raise ConfigError(f"{path}: engine.{key} is not known; known are {', '.join(KEYS)}.")
+    section = section_of(document, "engine", KEYS, path)
     name, master, conf = section.get("name", ENGINES[0]), section.get("master"), section.get("conf", {})
     if name not in ENGINES:
         raise ConfigError(f"{path}: engine.name must be {' or '.join(ENGINES)}.")
