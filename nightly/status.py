@@ -77,7 +77,8 @@ class Status:
 def read(warehouse: Warehouse) -> Status:
     """The status of a warehouse; EmptyWarehouse where there is none."""
     warehouse.require()
-    cache = OPEN.get(warehouse.root)
+    caches = OPEN.get(warehouse.root)
+    cache = caches[-1] if caches else None
     files = {name: listed for name, table in TABLES.items() if (listed := warehouse.files(table))}
     return Status(
         cache.store.url if cache else str(warehouse.root),

@@ -61,14 +61,10 @@ class Cache:
             return Manifest(), None
         manifest = read_root(found.body, f"{self.store.url}/{ROOT}")
         keys = [shard_key(*shard) for shard in manifest.shards.items()]
-        together(self._fetch_shard, [name for name in keys if not self._shard(name).exists()])
-        for name in keys:
-            try:
-                body = self._shard(name).read_bytes()
-            except FileNotFoundError:  # tidied away by another process
-                self._fetch_shard(name)
-                body = self._shard(name).read_bytes()
-            add_shard(manifest, body, f"{self.store.url}/{name}")
+        with self._in_use():
+            together(self._fetch_shard, [name for name in keys if not self._shard(name).exists()])
+            for name in keys:
+                add_shard(manifest, self._shard(name).read_bytes(), f"{self.store.url}/{name}")
         return manifest, found.tag
 
     def keep_shard(self, name: str, body: bytes) -> None:
@@ -146,7 +142,7 @@ class Cache:
             _hard_link(path, self._held(entry))
 
     def tidy(self, manifest: Manifest) -> None:
-        """Let go of what neither a state nor a folder needs any more; not while another process fetches."""
+        """Let go of what neither a state nor a folder needs any more; not while anybody else fetches or reads it."""
         with (self.folder / "objects.lock").open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -156,10 +152,10 @@ class Cache:
             for item in os.scandir(self._objects):
                 if item.name not in held and item.stat().st_nlink == 1:
                     Path(item.path).unlink(missing_ok=True)
-        shards = {self._shard(shard_key(*shard)).name for shard in manifest.shards.items()}
-        for item in os.scandir(self._shards):
-            if item.name not in shards:
-                Path(item.path).unlink(missing_ok=True)
+            shards = {self._shard(shard_key(*shard)).name for shard in manifest.shards.items()}
+            for item in os.scandir(self._shards):
+                if item.name not in shards:
+                    Path(item.path).unlink(missing_ok=True)
 
     def _tidy_views(self, own: Path) -> None:
         for item in list(os.scandir(self._views)):

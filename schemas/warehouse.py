@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DATABASE = "specledger.duckdb"
-ON_DEMAND: dict[Path, Callable[[Iterable[Path]], None]] = {}
+ON_DEMAND: dict[Path, list[Callable[[Iterable[Path]], None]]] = {}
 """What gives files their content before they are read, by the root of the warehouse that is held elsewhere."""
 ROW_GROUP_ROWS = 122_880
 """DuckDB's own row-group size: one scan task a group."""
@@ -251,7 +251,7 @@ def scan(table: Table, paths: list[str], *, merge: bool | None = None) -> str:
 def _bring(root: Path, paths: Iterable[Path]) -> None:
     """See to it that files can be read."""
     if ON_DEMAND and (bring := ON_DEMAND.get(root.resolve())):
-        bring(paths)
+        bring[-1](paths)
 
 
 def _to_merge(table: Table, names: Iterable[str]) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +39,10 @@ T = TypeVar("T")
 PENDING = "_pending"
 GRACE_S = 3600.0
 """How long objects that nothing names any more are kept for those who read an earlier state."""
-OPEN: dict[Path, Cache] = {}
-"""What the folders that are open at the moment are copies of."""
+OPEN: dict[Path, list[Cache]] = {}
+"""What the folders that are open at the moment are copies of, once for everyone who has opened them."""
 _PUBLISHERS: dict[Path, Callable[[], None]] = {}
+_REGISTERING = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -56,14 +58,12 @@ def opened(place: str, *, writing: bool = False, wait_s: float = WAIT_S) -> Iter
         return
     cache = Cache(Store(place))
     with _writing(cache, wait_s) if writing else _reading(cache) as root:
-        OPEN[root] = cache
         try:
-            yield root
+            with _known(OPEN, root, cache):
+                yield root
         except SpecledgerError as error:
             error.args = (str(error).replace(str(root), cache.store.url), *error.args[1:])
             raise
-        finally:
-            OPEN.pop(root, None)
 
 
 def read(place: str, work: Callable[[Path], T]) -> T:
@@ -85,12 +85,22 @@ def publish(root: Path) -> None:
 @contextlib.contextmanager
 def _reading(cache: Cache) -> Iterator[Path]:
     manifest, _ = cache.manifest()
-    with cache.view(manifest) as root:
-        ON_DEMAND[root] = lambda paths: cache.fill(root, manifest, paths)
-        try:
-            yield root
-        finally:
-            ON_DEMAND.pop(root, None)
+    with cache.view(manifest) as root, _known(ON_DEMAND, root, lambda paths: cache.fill(root, manifest, paths)):
+        yield root
+
+
+@contextlib.contextmanager
+def _known(registry: dict[Path, list[T]], root: Path, item: T) -> Iterator[None]:
+    """Have an item of a folder known inside the block; threads that read the same state share its folder."""
+    with _REGISTERING:
+        registry.setdefault(root, []).append(item)
+    try:
+        yield
+    finally:
+        with _REGISTERING:
+            registry[root].remove(item)
+            if not registry[root]:
+                del registry[root]
 
 
 @contextlib.contextmanager

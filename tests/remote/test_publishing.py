@@ -56,7 +56,7 @@ def found(place: str) -> dict[str, str]:
     """What a machine that was never asked before finds."""
 
     def contents(root: Path) -> dict[str, str]:
-        working_copy.ON_DEMAND[root](list((root / PART).glob("*.parquet")))
+        working_copy.ON_DEMAND[root][-1](list((root / PART).glob("*.parquet")))
         return {path.stem: path.read_text() for path in sorted((root / PART).glob("*.parquet"))}
 
     return read(place, contents)
@@ -314,7 +314,7 @@ def test_a_reader_keeps_its_state_while_others_publish(place: str, machine: Call
     with opened(place) as root:
         machine("second")
         published(place, one="2", two="2")
-        working_copy.ON_DEMAND[root](list((root / PART).glob("*")))
+        working_copy.ON_DEMAND[root][-1](list((root / PART).glob("*")))
         assert {path.read_text() for path in (root / PART).iterdir()} == {"1"}
     assert found(place) == {"one": "2", "two": "2"}
 
@@ -334,7 +334,7 @@ def test_a_reader_whose_state_has_gone_begins_again(
             published(place, one="2")
             published(place, one="3")
             machine("second")
-        working_copy.ON_DEMAND[root]([root / PART / "one.parquet"])
+        working_copy.ON_DEMAND[root][-1]([root / PART / "one.parquet"])
         return (root / PART / "one.parquet").read_text()
 
     assert read(place, overtaken) == "3"
@@ -382,6 +382,36 @@ def test_readers_see_whole_states_while_a_writer_publishes(place: str, tmp_path:
     assert {len(set(state.values())) for state in states} == {1}
     assert len({state["one"] for state in states}) > 3
     assert found(place) == {"one": "8", "two": "8"}
+
+
+def test_nothing_is_tidied_away_from_a_reader(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    published(place, one="1")
+    shutil.rmtree(Cache(Store(place))._shards)
+    fetch = Cache._fetch_shard
+    held: list[list[str]] = []
+
+    def overtaken(reader: Cache, name: str) -> None:
+        fetch(reader, name)
+        (reader._shards / ".aside").touch()
+        Cache(reader.store).tidy(Manifest())
+        held.append(sorted(path.name for path in reader._shards.iterdir()))
+
+    monkeypatch.setattr(Cache, "_fetch_shard", overtaken)
+    assert found(place) == {"one": "1"}
+    assert [len(names) for names in held] == [2]
+    writer = Cache(Store(place))
+    writer.tidy(writer.manifest()[0])
+    assert len(list(writer._shards.iterdir())) == 1
+
+
+def test_those_who_read_one_state_share_its_folder(place: str) -> None:
+    published(place, one="1")
+    with opened(place) as first:
+        with opened(place) as second:
+            assert first == second
+        working_copy.ON_DEMAND[first][-1]([first / PART / "one.parquet"])
+        assert (first / PART / "one.parquet").read_text() == "1"
+    assert first not in working_copy.ON_DEMAND
 
 
 def test_a_cache_that_was_removed_is_made_anew(place: str, tmp_path: Path) -> None:
