@@ -13,7 +13,7 @@ from typing import Any
 from ..reports import writers
 from ..reports.build import Question, build
 from ..reports.model import Report, Side
-from ..reports.selection import Selector
+from ..reports.selection import NOTHING, Selector
 from ..schemas import TABLES
 from ..schemas.warehouse import Warehouse
 from ..transforms.partitions import INPUTS
@@ -102,7 +102,9 @@ class Nights:
 def on(where: str, dates: Collection[dt.date]) -> str:
     """The predicate restricted to these dates."""
     listed = ", ".join(f"'{date}'" for date in dates)
-    days = f"date IN ({listed})" if len(dates) > 1 else f"date = {listed}" if dates else "false"
+    if not dates:
+        return NOTHING
+    days = f"date IN ({listed})" if len(dates) > 1 else f"date = {listed}"
     # The closing bracket stands on a line of its own, so that a comment in the predicate cannot swallow it.
     return days if where == "true" else f"(\n{where}\n) AND {days}"
 

@@ -202,6 +202,14 @@ def _acceptance_cause(clues: Clues, row: SplitRow | None) -> tuple[str, str]:
             f"Only long contexts ({lost} tokens) lost acceptance: check the length up to which the drafter was trained "
             f"or is allowed to see{named}.",
         )
+    before, after = _band_pair(clues.bands, row)
+    if before and after and before.mean_draft_length and after.mean_draft_length:
+        lengths = before.mean_draft_length, after.mean_draft_length
+        if lengths[1] < (1 - PROPORTIONAL) * lengths[0]:
+            return (
+                f"Mean draft length went from {lengths[0]:.2f} to {lengths[1]:.2f}.",
+                f"Drafts got shorter, so fewer tokens could be accepted: judge by TPOT at each load{named}.",
+            )
     falls = [] if _broken_positions(clues) else _falls(clues.positions)
     if not falls:
         return "Positions are not known on both sides.", f"Compare the drafter with the last good start{named}."
@@ -210,7 +218,8 @@ def _acceptance_cause(clues: Clues, row: SplitRow | None) -> tuple[str, str]:
         return evidence, f"The first position fell: check that the drafter fits this checkpoint or quantization{named}."
     if len(falls) > 1 and falls[0] > -PROPORTIONAL and falls[-1] < falls[0] - PROPORTIONAL:
         return evidence, f"Only later positions fell: a shorter draft loses little{named}."
-    return evidence, f"Every position fell: compare draft checkpoint and quantization with the last good start{named}."
+    what = "Every position fell" if max(falls) < 0 else "Acceptance fell, and no position alone tells why"
+    return evidence, f"{what}: compare draft checkpoint and quantization with the last good start{named}."
 
 
 def _long_contexts(contexts: Sequence[ContextChange]) -> str | None:
@@ -301,8 +310,8 @@ def _falls(positions: Sequence[PositionFigures]) -> list[float]:
     return [after[i] / before[i] - 1 for i in sorted(before) if i in after and before[i] > 0]
 
 
-def _band_pair(bands: Sequence[BandFigures], row: SplitRow) -> tuple[BandFigures | None, BandFigures | None]:
-    label = "all" if row.stratum is None else row.stratum.load_band
+def _band_pair(bands: Sequence[BandFigures], row: SplitRow | None) -> tuple[BandFigures | None, BandFigures | None]:
+    label = "all" if row is None or row.stratum is None else row.stratum.load_band
     return (
         next((band for band in bands if band.side == "baseline" and band.load_band == label), None),
         next((band for band in bands if band.side == "candidate" and band.load_band == label), None),

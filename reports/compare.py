@@ -111,11 +111,17 @@ class Comparison:
             return self._composite(measure, band)
         origin = self.origin_of(measure)
         if origin is None:
-            return Found(Estimate(Sided(None, None), Sided(None, None), measure.form, problem="no_data"), None)
+            problem = "no_data" if band else self._absent(measure)
+            return Found(Estimate(Sided(None, None), Sided(None, None), measure.form, problem=problem), None)
         return Found(
             self._climb(origin, lambda unit, grain: self._at(measure, origin, band, unit, grain, relative=relative)),
             origin,
         )
+
+    def _absent(self, measure: Measure) -> str:
+        """Which side lacks a measure that no origin tells of both."""
+        told = [any(self._has(side, origin, measure) for origin in measure.origins) for side in self.sides]
+        return ratio.missing(not told[0], not told[1]) if not all(told) else "no_data"
 
     def _climb(self, origin: str, at: Callable[[str, Grain], Estimate]) -> Estimate:
         """The estimate by the largest unit of which there are enough, else by the smallest."""
@@ -169,7 +175,7 @@ class Comparison:
     def _at(
         self, measure: Measure, origin: str, band: str | None, unit: str, grain: Grain, *, relative: bool
     ) -> Estimate:
-        strata = self.strata(origin)
+        strata = self.strata(origin).pooled() if measure.by_band else self.strata(origin)
         wanted = strata.in_band(band)
         loads = self._loads(band)
         if measure.name == "itl_over":

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from .format import figure, in_sentence, listed, percent, span
 from .groups import remedies
 from .model import Report, Schedule
+from .selection import NOTHING
 from .wording import MOST_MEASURES, decided_bands, grid_only
 
 MOVED_BY_LENGTH = frozenset(
@@ -28,6 +29,8 @@ def next_step(report: Report) -> str | None:
     if other is not None and report.verdict not in {"no_data", "not_comparable"}:
         bad = {gate.measure for gate in report.gates if gate.verdict in {"fail", "warn"}}
         return other if bad <= MOVED_BY_LENGTH else f"{unexplained} {other}"
+    if report.baseline.where == NOTHING:
+        return "Nothing is to be done: the nights that follow are held against this one."
     return {
         "fail": unexplained,
         "warn": unexplained,
@@ -61,11 +64,10 @@ def schedule(recommended: Schedule) -> str:
     if not recommended.ranges:
         return f"No load of {recommended.deployment} has evidence: nothing is recommended."
     if not compared(recommended):
-        ran = listed([f"K = {length}" for length in sorted({band.length for band in recommended.bands})])
-        return (
-            f"Nothing can be recommended for {recommended.deployment}: only {ran} has evidence, and neither another "
-            "length nor ordinary decoding is known beside it."
-        )
+        ran = [f"K = {length}" for length in sorted({band.length for band in recommended.bands})]
+        beside = "neither another length nor ordinary decoding is known beside it"
+        known = f"only {ran[0]} has evidence, and {beside}" if len(ran) == 1 else "no load has evidence of two lengths"
+        return f"Nothing can be recommended for {recommended.deployment}: {known}."
     if recommended.ranges == recommended.in_force:
         return f"{recommended.deployment} runs the schedule that is recommended: {ranges(recommended.ranges)}."
     instead = f" in place of {ranges(recommended.in_force)}" if recommended.in_force else ""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from .gates import GateSet
 from .model import GateResult, Side, Verdict
+from .selection import NOTHING
 
 UNANSWERED = frozenset({"inconclusive", "no_data", "not_comparable"})
 EXIT_FAILED_GATE = 1
@@ -20,6 +21,8 @@ EXIT_UNANSWERED = 3
 
 def overall(results: Sequence[GateResult], gates: GateSet, baseline: Side, candidate: Side) -> tuple[Verdict, str]:
     """The verdict of a report and one sentence on it."""
+    if baseline.where == NOTHING:
+        return "no_data", "There is no good night yet to hold the candidate against."
     for side in (baseline, candidate):
         if not side.dates:
             return "no_data", f"The {side.name} selects nothing: no night of any deployment matches «{side.where}»."

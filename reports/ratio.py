@@ -34,8 +34,11 @@ class RatioRule:
 
 def compare(baseline: Sums, candidate: Sums, strata: int, unit: str, rule: RatioRule) -> Estimate:
     """The change of a ratio, over rows in ``strata`` strata; ``unit`` is hour, block, request or interval."""
-    baseline, candidate = baseline.where(baseline.den > 0), candidate.where(candidate.den > 0)
-    figures = [rule.scale * float(s.num.sum() / s.den.sum()) if len(s.den) else None for s in (baseline, candidate)]
+    # Events count as well where nothing of what they are divided by fell together with them.
+    baseline, candidate = (side.where((side.den > 0) | (side.num > 0)) for side in (baseline, candidate))
+    figures = [
+        rule.scale * float(s.num.sum() / s.den.sum()) if s.den.sum() > 0 else None for s in (baseline, candidate)
+    ]
     estimate = Estimate(Sided(figures[0], None), Sided(figures[1], None), method(rule), unit, relative=rule.relative)
     if figures[0] is None or figures[1] is None:
         return replace(estimate, problem=missing(figures[0] is None, figures[1] is None))

@@ -100,7 +100,9 @@ def _lines(result: Recommendation) -> Iterator[str]:
         yield f"schedule: {json.dumps(result.schedule)}"
         config = result.speculative_config
         yield f"--speculative-config '{json.dumps(config)}'" if config else "run without --speculative-config"
-        if result.saving is not None:
+        if result.schedule == result.in_force:
+            yield "this is what runs"
+        elif result.saving is not None:
             yield _saving(result.saving)
         if result.canary is not None:
             yield _canary(result.canary)

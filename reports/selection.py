@@ -26,6 +26,8 @@ NOT_PREDICATES = frozenset({"date", "deployment", "labels", "source", "instance"
 """Columns of ``deployments`` that do not become plain columns of ``selection`` (or already are)."""
 PLAIN = tuple(column for column in DEPLOYMENTS.columns if column.name not in NOT_PREDICATES)
 MEMORY = "512MB"
+NOTHING = "false"
+"""The predicate of a side that is meant to be empty, as before the first night."""
 ROWS_TOGETHER = 100
 """Rows of the selection table written by one statement."""
 

@@ -78,7 +78,7 @@ def mix(report: Report) -> str | None:
     shifted = _shifted(report)
     if not shifted or report.verdict == "pass":
         return None  # a report without failures says it in its first sentence
-    return f"The traffic changed: {_traffic(shifted)}."
+    return f"The traffic changed: {_traffic(report, shifted)}."
 
 
 def switch(report: Report) -> str | None:
@@ -282,7 +282,7 @@ def _passed(report: Report) -> str:
     figures = f"; TPOT {change(main)} ({interval(main)})" if main is not None else ""
     shifted = _shifted(report)
     if shifted:
-        figures = f"; the traffic changed: {_traffic(shifted)}"
+        figures = f"; the traffic changed: {_traffic(report, shifted)}"
     return f"No gate failed: {passed} of {plural(len(report.gates), 'gate')} passed{rest}{figures}."
 
 
@@ -293,13 +293,27 @@ def _shifted(report: Report) -> list[Effect]:
     return sorted(named, key=lambda effect: -abs(effect.mix))[:MOST_SHIFTED]
 
 
-def _traffic(shifted: Sequence[Effect]) -> str:
+def _traffic(report: Report, shifted: Sequence[Effect]) -> str:
     told = [
         f"{in_sentence(effect.measure)} {percent(effect.total, signed=True)} in all, "
         f"{percent(effect.within, signed=True)} within like traffic"
         for effect in shifted
     ]
-    return "; ".join(told)
+    return "; ".join([*told, *_moved(report)])
+
+
+def _moved(report: Report) -> list[str]:
+    """The load to which most of the traffic moved, with its share of the tokens on both sides."""
+    shares: dict[str, dict[str, float]] = {"baseline": {}, "candidate": {}}
+    for band in report.bands:
+        if band.load_band != "all" and band.token_share is not None:
+            shares[band.side][band.load_band] = band.token_share
+    before, after = shares["baseline"], shares["candidate"]
+    grown = {load: share - before.get(load, 0.0) for load, share in after.items()}
+    most = max(grown, key=lambda load: grown[load], default="")
+    if not before or not most or grown[most] < NOTABLE:
+        return []
+    return [f"load {most} holds {percent(after[most])} of the tokens, before {percent(before.get(most, 0.0))}"]
 
 
 def _names(report: Report, verdict: Verdict) -> str:

@@ -56,6 +56,8 @@ class Measure:
     traps: tuple[str, ...] = ()
     timed: bool = False
     """Whether it rests on the times of rounds, which requests that run together share."""
+    by_band: bool = False
+    """Whether its events fall at other loads of a band than what they are divided by: strata are whole bands."""
     scatter_of: str = ""
     """The measure whose scatter over single requests is what they share of this one; all of it where there is none."""
 
@@ -277,6 +279,7 @@ PREEMPTIONS = Measure(
     "requests",
     scale=1e3,
     quantum=1.0,
+    by_band=True,
     traps=("Only the counter can be trusted: logs never print preemptions, and silence is no zero.",),
 )
 LONGEST_PAUSE = Measure(

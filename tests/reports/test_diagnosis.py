@@ -61,6 +61,21 @@ def test_positions_tell_where_acceptance_was_lost(after: tuple[float, ...], says
     assert (found.cause, found.action.startswith(says)) == ("acceptance", True)
 
 
+def test_positions_that_moved_apart_are_no_fall_of_every_one() -> None:
+    (found,) = advice(SHORTER, split=(FELL,), positions=survivals((0.78, 0.56, 0.40), (0.70, 0.57, 0.41)))
+    assert found.action.startswith("Acceptance fell, and no position alone tells why")
+
+
+@pytest.mark.parametrize(("length", "named"), [(1.5, True), (2.95, False)])
+def test_drafts_that_got_shorter_are_no_fault_of_the_drafter(length: float, named: bool) -> None:
+    bands = [
+        BandFigures(side, "all", "requests", mean_draft_length=drafted)
+        for side, drafted in (("baseline", 3.0), ("candidate", length))
+    ]
+    (found,) = advice(SHORTER, split=(FELL,), bands=bands, positions=survivals((0.78, 0.56), (0.68, 0.49)))
+    assert found.action.startswith("Drafts got shorter" if named else "Every position fell")
+
+
 def missing_positions() -> ReconciliationRow:
     return ReconciliationRow("candidate", "d", "2026-09-15", "positions_add_up", "snapshots", "fail", 5444.0, 3613.0)
 

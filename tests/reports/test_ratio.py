@@ -75,6 +75,16 @@ def test_a_side_without_data_has_no_ratio(before: Sums, after: Sums, problem: st
     assert found.interval is None
 
 
+def test_events_count_where_nothing_that_they_are_divided_by_fell_together_with_them() -> None:
+    quiet = rows(*((hour, 0, 0.0, 100.0) for hour in range(9)), *((hour, 1, 0.0, 50.0) for hour in range(9)))
+    events = rows(*((hour, 0, 0.0, 100.0) for hour in range(9)), *((hour, 1, 4.0, 0.0) for hour in range(9)))
+    found = compare(quiet, events, 2, "hour", RELATIVE)
+    assert (found.baseline.figure, found.candidate.figure) == (0.0, pytest.approx(0.04))
+    assert found.common_share == pytest.approx(2 / 3)
+    only = compare(rows((0, 0, 4.0, 0.0)), events, 2, "hour", RELATIVE)
+    assert (only.baseline.figure, only.problem) == (None, "no_baseline")
+
+
 def test_seven_hours_are_too_few_to_judge_by() -> None:
     assert compare(hours({0: 2.0}, 7), hours({0: 2.0}, 20), 1, "hour", RELATIVE).problem == "few_units"
     assert compare(hours({0: 2.0}, 8), hours({0: 2.0}, 8), 1, "hour", RELATIVE).problem is None

@@ -13,6 +13,7 @@ from specledger.reports.acknowledge import Acknowledgement
 from specledger.reports.gates import load_gates
 from specledger.reports.interval import critical
 from specledger.reports.model import Report, from_json, to_json
+from specledger.schemas.cells import CELLS_SNAPSHOTS
 from specledger.schemas.errors import EmptyWarehouse, UsageError
 from specledger.schemas.warehouse import Warehouse
 from tests.reports.fleet import (
@@ -91,6 +92,41 @@ def test_slower_rounds_fail_from_requests_alone_and_from_scrapes_alone(warehouse
     assert "acceptance" not in {item.cause for item in found.advice}
     gaps = {result.measure for result in found.gates if result.measure in {"itl_over", "itl_ms_p99"}}
     assert gaps == ({"itl_over"} if scrapes else {"itl_ms_p99"})
+
+
+def test_preemptions_count_at_loads_at_which_no_request_ended(warehouse: Warehouse) -> None:
+    requests = []
+    for date, seed, count in ((FIRST, 1, 2), (LAST, 2, 30)):
+        frame = put_requests(warehouse, WORLD, [date], seed, per_hour=PER_HOUR)
+        put_scrapes(warehouse, WORLD, frame)
+        requests.append(len(frame))
+        busy = {
+            "hour": range(24),
+            "load": [int(frame["load"].max()) + 1] * 24,  # type: ignore[arg-type]
+            "instance": ["busy"] * 24,
+            "origin": ["snapshots"] * 24,
+            **{name: [0] * 24 for name in ("engine", "block", "requests", "duration_ns", "decode_ns", "decode_tokens")},
+            **{name: [1] * 24 for name in ("n", "edges")},
+            "preemptions": [count] * 24,
+        }
+        columns = {name: list(values) for name, values in busy.items()}
+        warehouse.write(CELLS_SNAPSHOTS, date, WORLD.deployment, "busy", filled(CELLS_SNAPSHOTS, columns))
+    found = gate(report(warehouse), "capacity", "per_1k_requests")
+    sides = found.evidence_baseline, found.evidence_candidate
+    assert [(side.numerator, side.denominator) for side in sides if side] == [
+        (24 * count, whole) for count, whole in zip((2, 30), requests, strict=True)
+    ]
+    assert found.baseline == pytest.approx(1000 * 24 * 2 / requests[0])
+    assert found.common_share == pytest.approx(1.0)
+
+
+def test_a_measure_of_one_side_says_which_side_lacks_it(warehouse: Warehouse) -> None:
+    put_requests(warehouse, WORLD, [FIRST], 1, per_hour=PER_HOUR)
+    put_scrapes(warehouse, WORLD, put_requests(warehouse, WORLD, [LAST], 2, per_hour=PER_HOUR))
+    for path in (warehouse.root / "cells_requests").glob("date=2026-09-15/**/*.parquet"):
+        path.unlink()
+    found = gate(report(warehouse), "latency", "ttft_ms_p95")
+    assert (found.verdict, found.reason) == ("no_data", "The candidate does not have this figure.")
 
 
 def test_a_mere_shift_of_the_mix_raises_no_alarm(warehouse: Warehouse) -> None:

@@ -10,7 +10,10 @@ import pytest
 
 from specledger.reports import next_steps, plain, wording
 from specledger.reports.format import change, figure, hundredths, interval, listed, number, percent, tolerance
-from specledger.reports.model import Advice, Effect, Origin, Report, Schedule, ScheduleBand, SplitRow
+from specledger.reports.gates import DEFAULT_SET
+from specledger.reports.model import Advice, Effect, Origin, Report, Schedule, ScheduleBand, Side, SplitRow
+from specledger.reports.outcome import overall
+from specledger.reports.selection import NOTHING
 from tests.sample_reports import band, example, gate, no_data, not_comparable, one_request, report
 
 
@@ -68,6 +71,31 @@ def test_a_change_that_is_traffic_mix_is_told_as_such_where_nothing_failed() -> 
     )
     assert wording.mix(shifted) is None
     assert (wording.mix(replace(shifted, verdict="fail")) or "").startswith("The traffic changed: acceptance length")
+
+
+def test_the_load_to_which_the_traffic_moved_is_named() -> None:
+    shares = {"baseline": {"1": 0.78, "9-16": 0.22}, "candidate": {"1": 0.3, "5-8": 0.02, "9-16": 0.68}}
+    bands = tuple(
+        band(load, None, None, side=side, token_share=share)
+        for side, loads in shares.items()
+        for load, share in loads.items()
+    )
+    moved = (Effect("tpot_ms", 0.01, 0.21, 0.2, 1.0, "requests", 4),)
+    assert wording.headline(report(gate(verdict="pass"), verdict="pass", effects=moved, bands=bands)).endswith(
+        "TPOT +20.0 % in all, +1.0 % within like traffic; load 9-16 holds 68.0 % of the tokens, before 22.0 %."
+    )
+    assert "holds" not in wording.headline(report(gate(verdict="pass"), verdict="pass", effects=moved, bands=bands[:2]))
+
+
+def test_a_night_without_a_good_one_before_it_has_nothing_to_be_held_against() -> None:
+    first = report(
+        gate(verdict="no_data", baseline=None, change=None, interval=None),
+        verdict="no_data",
+        baseline=Side("baseline", NOTHING),
+    )
+    assert (next_steps.next_step(first) or "").startswith("Nothing is to be done")
+    verdict, reason = overall([], DEFAULT_SET, first.baseline, first.candidate)
+    assert (verdict, reason) == ("no_data", "There is no good night yet to hold the candidate against.")
 
 
 def test_a_report_without_data_says_why() -> None:
@@ -225,6 +253,10 @@ def choice(*lengths: int) -> ScheduleBand:
             {"ranges": ((1, 1024, 3),), "in_force": None, "bands": (choice(3),)},
             "Nothing can be recommended for a: only K = 3 has evidence, and neither another length nor ordinary "
             "decoding is known beside it.",
+        ),
+        (
+            {"ranges": ((1, 1024, 3),), "in_force": None, "bands": (choice(3), choice(0))},
+            "Nothing can be recommended for a: no load has evidence of two lengths.",
         ),
         ({"ranges": ()}, "No load of a has evidence: nothing is recommended."),
     ],
