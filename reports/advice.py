@@ -283,7 +283,8 @@ def _round_time_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
             )
     named = _named_changes(clues.changes, "draft", "server", "hardware")
     return evidence, (
-        f"Acceptance did not cause this: check graph sizes against running x (K + 1), draft and verify cost{named}."
+        "Acceptance did not cause this: check graph sizes, unless it runs eagerly, against running x (K + 1), draft "
+        f"and verify cost{named}."
     )
 
 
@@ -342,7 +343,7 @@ def _prefill(clues: Clues) -> list[Advice]:
     """Pauses that grew although the round time did not: prefill work of other requests stands between the rounds."""
     pauses = clues.bad("longest_pause_ms", "itl_ms_p99", "itl_over")
     steady = any(r.measure == "round_time_ms" and r.stratum is None and r.verdict == "pass" for r in clues.results)
-    if not pauses or not steady:
+    if not pauses or not steady or clues.bad("round_time_ms"):
         return []
     return [
         Advice(

@@ -16,8 +16,9 @@ from ..schemas.warehouse import Warehouse
 from . import model
 from .charts import CHARTS
 
+WIDTH = max(map(len, CHARTS)) + 1
 HELP = "Draw one chart of a finished report, or of a comparison in the warehouse.\n\n\b\nCharts:\n" + "\n".join(
-    f"{name:<17}{described.title}" for name, described in CHARTS.items()
+    f"{name:<{WIDTH}}{described.title}" for name, described in CHARTS.items()
 )
 KINDS = (".png", ".svg", ".html", ".json")
 

@@ -93,7 +93,7 @@ def gate_table(gates: Sequence[GateResult], caption: str = "All results") -> Tab
         Column("Measure"),
         Column("Where"),
         Column("Baseline", numeric=True),
-        Column("Candidate", numeric=True),
+        Column("Candidate, same mix", numeric=True),
         Column("Change", numeric=True),
         Column("95 % interval", numeric=True),
         Column("Allowed", numeric=True),

@@ -58,8 +58,8 @@ def headline(report: Report) -> str:
 
 
 def findings(report: Report) -> tuple[str, ...]:
-    """Further sentences, each on its own: switch, benefit, mix, split, grid; those without data are left out."""
-    told = (benefit,) if grid_only(report) else (switch, benefit, mix, split, grid)
+    """Further sentences, each on its own; those without data are left out."""
+    told = (benefit,) if grid_only(report) else (switch, benefit, pressure, mix, split, grid)
     return tuple(sentence for tell in told if (sentence := tell(report)))
 
 
@@ -71,6 +71,20 @@ def grid_only(report: Report) -> bool:
 def verdict(report: Report) -> str:
     """The verdict in words."""
     return "not judged" if grid_only(report) else verdict_label(report.verdict)
+
+
+def pressure(report: Report) -> str | None:
+    """Preemptions that rose by more than is allowed, whether or not there are enough data to judge them by."""
+    overall = {gate.measure: gate for gate in report.gates if gate.stratum is None}
+    gate, cache = overall.get("per_1k_requests"), overall.get("kv_usage_max")
+    if gate is None or gate.verdict == "pass" or not gate.evidence_baseline or not gate.evidence_candidate:
+        return None
+    before, after = gate.evidence_baseline.figure, gate.evidence_candidate.figure
+    if before is None or after is None or after - before <= (gate.tolerance or 0.0):
+        return None
+    share = None if cache is None else cache.candidate
+    full = "" if share is None else f"; the KV cache was {percent(share)} full at most"
+    return f"Preemptions went from {number(before)} to {number(after)} per 1,000 requests{full}."
 
 
 def mix(report: Report) -> str | None:

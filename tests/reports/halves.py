@@ -52,7 +52,7 @@ class Halves(CellReader):
     def split(self, first: np.ndarray) -> None:
         """Put the cells that a mask names into the first half, the others into the second."""
         self._frames.clear()
-        self._tables.clear()
+        self._tables = {key: name for key, name in self._tables.items() if key[1] != "requests"}
         half = pa.table({"number": np.arange(len(first)), "half": np.where(first, HALVES[0].where, HALVES[1].where)})
         self._connection.register("halves", half)
         for side in HALVES:

@@ -66,6 +66,13 @@ def test_positions_that_moved_apart_are_no_fall_of_every_one() -> None:
     assert found.action.startswith("Acceptance fell, and no position alone tells why")
 
 
+def test_gaps_that_grew_with_the_rounds_are_no_prefill() -> None:
+    pauses = gate("longest_pause_ms"), gate("round_time_ms", "pass", gate="capacity")
+    assert [item.cause for item in advice(*pauses)] == ["prefill"]
+    slower = gate("round_time_ms", gate="capacity", stratum=Stratum("1"))
+    assert [item.cause for item in advice(*pauses, slower)] == []
+
+
 @pytest.mark.parametrize(("length", "named"), [(1.5, True), (2.95, False)])
 def test_drafts_that_got_shorter_are_no_fault_of_the_drafter(length: float, named: bool) -> None:
     bands = [

@@ -11,7 +11,7 @@ import pytest
 from specledger.reports import next_steps, plain, wording
 from specledger.reports.format import change, figure, hundredths, interval, listed, number, percent, tolerance
 from specledger.reports.gates import DEFAULT_SET
-from specledger.reports.model import Advice, Effect, Origin, Report, Schedule, ScheduleBand, Side, SplitRow
+from specledger.reports.model import Advice, Effect, Evidence, Origin, Report, Schedule, ScheduleBand, Side, SplitRow
 from specledger.reports.outcome import overall
 from specledger.reports.selection import NOTHING
 from tests.sample_reports import band, example, gate, no_data, not_comparable, one_request, report
@@ -85,6 +85,27 @@ def test_the_load_to_which_the_traffic_moved_is_named() -> None:
         "TPOT +20.0 % in all, +1.0 % within like traffic; load 9-16 holds 68.0 % of the tokens, before 22.0 %."
     )
     assert "holds" not in wording.headline(report(gate(verdict="pass"), verdict="pass", effects=moved, bands=bands[:2]))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "rates", "told"),
+    [("inconclusive", (0.0, 702.7), True), ("pass", (0.0, 702.7), False), ("inconclusive", (700.0, 702.7), False)],
+)
+def test_preemptions_are_told_at_the_top_whether_or_not_they_can_be_judged(
+    verdict: str, rates: tuple[float, float], told: bool
+) -> None:
+    before, after = map(Evidence, rates)
+    preempted = gate(
+        "per_1k_requests",
+        verdict,
+        tolerance=10.0,
+        kind="difference",
+        evidence_baseline=before,
+        evidence_candidate=after,
+    )
+    full = gate("kv_usage_max", "warn", candidate=0.998, kind="limit")
+    sentence = "Preemptions went from 0 to 702.7 per 1,000 requests; the KV cache was 99.8 % full at most."
+    assert (sentence in wording.findings(report(preempted, full))) is told
 
 
 def test_a_night_without_a_good_one_before_it_has_nothing_to_be_held_against() -> None:
