@@ -36,6 +36,8 @@ NOTABLE = 0.02
 TOLD_OF_TRAFFIC = ("acceptance_length", "tpot_ms")
 """Measures that a change of traffic is told by; others only where it moved neither of these."""
 MOST_SHIFTED = 2
+MOVED = 0.1
+"""Share of the tokens from which their move to a load is told."""
 LEAST_TERM = 0.0005
 """A term of Δ ln TPOT below this is nothing, to the digits that are told."""
 
@@ -325,7 +327,7 @@ def _moved(report: Report) -> list[str]:
     before, after = shares["baseline"], shares["candidate"]
     grown = {load: share - before.get(load, 0.0) for load, share in after.items()}
     most = max(grown, key=lambda load: grown[load], default="")
-    if not before or not most or grown[most] < NOTABLE:
+    if not before or not most or grown[most] < MOVED:
         return []
     return [f"load {most} holds {percent(after[most])} of the tokens, before {percent(before.get(most, 0.0))}"]
 
