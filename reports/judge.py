@@ -30,10 +30,13 @@ PROBLEMS: Mapping[str, tuple[Verdict, str]] = {
     "baseline_zero": ("inconclusive", "The baseline is zero, so there is no relative change."),
     "no_moments": ("inconclusive", "There are fewer than 8 ten-minute blocks on a side, and this figure needs them."),
     "few_units": ("inconclusive", "There are fewer than 8 units on a side: too few to judge by."),
+    "few_tail": ("inconclusive", "So few values say nothing of what lies beyond the largest of them."),
     "no_interval": ("inconclusive", "A part of this figure has no interval."),
     "unbounded": ("inconclusive", "The quantile lies where no bucket edge bounds it."),
 }
 """What keeps a verdict from being made: the verdict it leads to, and why."""
+TOO_FEW = frozenset({"few_units", "few_tail"})
+"""Problems of figures that have an interval, which is too weak to judge by."""
 BANDED: Mapping[str, tuple[Verdict, str]] = {
     "no_baseline": ("not_comparable", "At this load only the candidate has this figure."),
     "no_candidate": ("not_comparable", "At this load only the baseline has this figure."),
@@ -51,7 +54,7 @@ def judge(gate: Gate, band: str | None, found: Found, note: str = "") -> GateRes
     tolerance = gate.tolerance
     if tolerance is None:
         return replace(result, reason="No tolerance is set.")
-    if estimate.problem is not None and (estimate.problem != "few_units" or estimate.interval is None):
+    if estimate.problem is not None and (estimate.problem not in TOO_FEW or estimate.interval is None):
         verdict, reason = _problem(estimate.problem, band)
         return replace(result, verdict=verdict, reason=_noted(reason, note), reason_code=estimate.problem)
     result = replace(
@@ -59,9 +62,9 @@ def judge(gate: Gate, band: str | None, found: Found, note: str = "") -> GateRes
         p_value=finite(p_not_worse(estimate, tolerance)) if estimate.problem is None else None,
         detectable=_detectable(estimate),
     )
-    if estimate.problem == "few_units":
-        verdict, reason = _problem("few_units", band)
-        return replace(result, verdict=verdict, reason=_noted(reason, note), reason_code="few_units")
+    if estimate.problem is not None:
+        verdict, reason = _problem(estimate.problem, band)
+        return replace(result, verdict=verdict, reason=_noted(reason, note), reason_code=estimate.problem)
     if estimate.interval is None:
         verdict, reason = _problem("unbounded", band)
         return replace(result, verdict=verdict, reason=_noted(reason, note), reason_code="unbounded")

@@ -192,9 +192,9 @@ def _with_interval(
         terms = list(zip(variances, own, strict=True))
         df = min(df, between.degrees_of_freedom(terms, below[1].nights, share**2))
         variances = _with_nights(variances, between, share, below[1].nights)
+    half = [critical(df) * math.sqrt(variance) for variance in variances]
     bounds = [
-        tuple(curve.value(share + sign * critical(df) * math.sqrt(variance)) for sign in (-1, 1))
-        for curve, variance in zip(curves, variances, strict=True)
+        tuple(curve.value(share + sign * width) for sign in (-1, 1)) for curve, width in zip(curves, half, strict=True)
     ]
     log = [math.log(max(value, 1.0)) for value in values]
     low, high = ([math.log(max(bound[end], 1.0)) for bound in bounds] for end in (0, 1))
@@ -213,8 +213,13 @@ def _with_interval(
         error=(change - lower) / critical(df),
         df=df,
         between_night=between.variance if between is not None else None,
-        problem="few_units" if min(side.units for side in sides) < MIN_UNITS else None,
+        problem="few_units" if min(side.units for side in sides) < MIN_UNITS else _beyond(share, max(half)),
     )
+
+
+def _beyond(share: float, half: float) -> str | None:
+    """Whether the true quantile may lie beyond the least or the largest value that was seen."""
+    return None if half < min(share, 1 - share) else "few_tail"
 
 
 def _with_nights(variances: list[float], between: Between, share: float, candidate_nights: int) -> list[float]:

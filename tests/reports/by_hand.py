@@ -82,7 +82,7 @@ def _one(document: dict[str, Any], gate: dict[str, Any]) -> tuple[str, list[floa
         return _point(gate, bad), None
     bounds = interval(gate)
     few = min(gate["n_baseline"] if gate["kind"] != "limit" else 8, gate["n_candidate"]) < 8
-    if bounds is None or (few and gate["gate"] != "quality"):
+    if bounds is None or _reaches_beyond(gate) or (few and gate["gate"] != "quality"):
         return "inconclusive", bounds
     low, high = bounds[0] or 0.0, math.inf if bounds[1] is None else bounds[1]
     upwards = not gate["higher_is_better"] if gate["kind"] == "limit" else gate["tolerance"] > 0
@@ -181,6 +181,15 @@ def _quantile(before: dict[str, Any], after: dict[str, Any]) -> list[float | Non
         math.expm1(change - math.hypot(middle1 - low1, high0 - middle0)),
         math.expm1(change + math.hypot(high1 - middle1, middle0 - low0)),
     ]
+
+
+def _reaches_beyond(gate: dict[str, Any]) -> bool:
+    """Whether the interval of a quantile goes beyond what was seen on a side."""
+    if gate["method"] != "quantile":
+        return False
+    share = int(gate["measure"][-2:]) / 100
+    spread = max(math.sqrt(gate[f"evidence_{side}"]["variance"]) for side in ("baseline", "candidate"))
+    return _t(gate["degrees_of_freedom"]) * spread >= min(share, 1 - share)
 
 
 def _t(df: float | None) -> float:

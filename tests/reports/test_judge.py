@@ -89,8 +89,10 @@ def test_what_keeps_an_interval_from_being_made_has_its_own_verdict(
     assert result.reason.endswith(".")
 
 
-def test_too_few_units_are_inconclusive_whatever_the_interval_says() -> None:
-    result = judge(LENGTH, None, found(-0.5, 0.01, units=7, problem="few_units"))
+@pytest.mark.parametrize("problem", ["few_units", "few_tail"])
+def test_too_few_data_are_inconclusive_whatever_the_interval_says(problem: str) -> None:
+    result = judge(LENGTH, None, found(-0.5, 0.01, units=7, problem=problem))
+    assert result.reason_code == problem
     assert (result.verdict, result.interval, result.p_value) == ("inconclusive", (-0.51, -0.49), None)
     assert result.detectable is not None
 

@@ -123,6 +123,19 @@ def server(*hours: tuple[int, ...], edges: tuple[float, ...] = EDGES) -> Buckets
     return Buckets(row, np.tile(lower, len(hours)), np.tile(upper, len(hours)), count, seen)
 
 
+@pytest.mark.parametrize(("requests", "problem"), [(40, "few_tail"), (400, None)])
+def test_a_few_values_do_not_bound_what_lies_beyond_them(requests: int, problem: str | None) -> None:
+    def side(slower: int) -> Histogram:
+        one = np.ones(requests)
+        values = np.arange(requests)
+        seen = Sums(values, values * 0, values * 0, one, one, one, (one, one, one))
+        return Histogram(values, 100 + slower + values % 20, one, seen)
+
+    found = quantile.compare(side(0), side(200), 1, "request", 0.95, 1.0)
+    assert found.problem == problem
+    assert found.interval is not None
+
+
 def test_a_server_quantile_is_its_bucket_and_a_change_inside_it_is_open() -> None:
     calm, worse = server(*[(0, 10, 80, 5, 0, 5, 0, 0)] * 12), server(*[(0, 10, 78, 5, 0, 7, 0, 0)] * 12)
     found = buckets.compare(calm, worse, 1, "hour", 0.99, 1000.0)
