@@ -36,6 +36,8 @@ NOTABLE = 0.02
 TOLD_OF_TRAFFIC = ("acceptance_length", "tpot_ms")
 """Measures that a change of traffic is told by; others only where it moved neither of these."""
 MOST_SHIFTED = 2
+MOSTLY = 0.5
+"""Share of a band's tokens that must have been drafted for its speedup to be one of speculation."""
 MOVED = 0.1
 """Share of the tokens from which their move to a load is told."""
 LEAST_TERM = 0.0005
@@ -146,7 +148,7 @@ def benefit(report: Report) -> str | None:
     if side is None:
         return None
     bands = [band for band in report.bands if band.side == side and band.speedup is not None]
-    single = [band for band in bands if band.load_band != "all"]
+    single = [band for band in bands if band.load_band != "all" and not _hardly_drafted(band)]
     if not single:
         return None
     pays, costs = decided_bands(report, "pays"), decided_bands(report, "costs")
@@ -161,6 +163,9 @@ def benefit(report: Report) -> str | None:
     hopeless = [band.load_band for band in single if band.beyond_reach]
     if hopeless:
         sentence += f"; at load {listed(hopeless)} not even full acceptance could pay"
+    plain = [band.load_band for band in bands if band.load_band != "all" and _hardly_drafted(band)]
+    if plain:
+        sentence += f"; at load {listed(plain)} most tokens came without a draft"
     pooled = next((band for band in bands if band.load_band == "all"), None)
     below = [band for band in rest if (band.speedup or 1) < 1]
     if pooled is not None and pays and (costs or below):
@@ -213,9 +218,17 @@ def decided_bands(report: Report, kind: Literal["pays", "costs"]) -> list[BandFi
         for band in report.bands
         if band.side == side
         and band.load_band != "all"
+        and not _hardly_drafted(band)
         and band.speedup_interval is not None
         and (band.speedup_interval[0] > 1 if kind == "pays" else band.speedup_interval[1] < 1)
     ]
+
+
+def _hardly_drafted(band: BandFigures) -> bool:
+    """Whether most tokens of a band came without a draft, so that its speedup is not that of speculation."""
+    if band.output_tokens is None or band.rounds is None or band.accepted is None:
+        return False
+    return band.rounds + band.accepted < MOSTLY * band.output_tokens
 
 
 def _overall(report: Report) -> SplitRow | None:

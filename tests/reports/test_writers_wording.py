@@ -151,6 +151,18 @@ def test_without_an_interval_no_direction_is_claimed() -> None:
     assert sentence == "Speculation is undecided, without an interval, at load 1 (3.00×)."
 
 
+def test_a_load_at_which_the_schedule_switches_drafts_off_is_no_benefit_of_theirs() -> None:
+    bands = (
+        band("1", 1.5, (1.4, 1.6), output_tokens=2800, accepted=1800),
+        band("17-32", 0.8, (0.7, 0.9), output_tokens=9000, accepted=700),
+    )
+    told = report(bands=bands)
+    assert wording.benefit(told) == (
+        "Speculation pays at load 1 (1.50×); at load 17-32 most tokens came without a draft."
+    )
+    assert wording.decided_bands(told, "costs") == []
+
+
 def test_a_band_where_no_acceptance_could_pay_is_named() -> None:
     sentence = wording.benefit(report(bands=(band("5-8", 0.5, (0.4, 0.6), beyond_reach=True),)))
     assert sentence is not None
