@@ -30,13 +30,13 @@ PROBLEMS: Mapping[str, tuple[Verdict, str]] = {
     "baseline_zero": ("inconclusive", "The baseline is zero, so there is no relative change."),
     "no_moments": ("inconclusive", "There are fewer than 8 ten-minute blocks on a side, and this figure needs them."),
     "few_units": ("inconclusive", "There are fewer than 8 units on a side: too few to judge by."),
-    "few_tail": ("inconclusive", "So few values say nothing of what lies beyond the largest of them."),
     "no_interval": ("inconclusive", "A part of this figure has no interval."),
     "unbounded": ("inconclusive", "The quantile lies where no bucket edge bounds it."),
 }
 """What keeps a verdict from being made: the verdict it leads to, and why."""
-TOO_FEW = frozenset({"few_units", "few_tail"})
-"""Problems of figures that have an interval, which is too weak to judge by."""
+WITH_INTERVAL = frozenset({"few_units", "few_tail"})
+"""Problems of figures that have an interval none the less."""
+FEW_TAIL = "Worse than the tolerance, but so few values do not say what lies beyond the largest of them."
 BANDED: Mapping[str, tuple[Verdict, str]] = {
     "no_baseline": ("not_comparable", "At this load only the candidate has this figure."),
     "no_candidate": ("not_comparable", "At this load only the baseline has this figure."),
@@ -54,22 +54,24 @@ def judge(gate: Gate, band: str | None, found: Found, note: str = "") -> GateRes
     tolerance = gate.tolerance
     if tolerance is None:
         return replace(result, reason="No tolerance is set.")
-    if estimate.problem is not None and (estimate.problem not in TOO_FEW or estimate.interval is None):
+    if estimate.problem is not None and (estimate.problem not in WITH_INTERVAL or estimate.interval is None):
         verdict, reason = _problem(estimate.problem, band)
         return replace(result, verdict=verdict, reason=_noted(reason, note), reason_code=estimate.problem)
     result = replace(
         result,
-        p_value=finite(p_not_worse(estimate, tolerance)) if estimate.problem is None else None,
+        p_value=finite(p_not_worse(estimate, tolerance)) if estimate.problem != "few_units" else None,
         detectable=_detectable(estimate),
     )
-    if estimate.problem is not None:
-        verdict, reason = _problem(estimate.problem, band)
-        return replace(result, verdict=verdict, reason=_noted(reason, note), reason_code=estimate.problem)
+    if estimate.problem == "few_units":
+        verdict, reason = _problem("few_units", band)
+        return replace(result, verdict=verdict, reason=_noted(reason, note), reason_code="few_units")
     if estimate.interval is None:
         verdict, reason = _problem("unbounded", band)
         return replace(result, verdict=verdict, reason=_noted(reason, note), reason_code="unbounded")
     decided = decide(estimate.interval, tolerance)
-    if decided == "fail":
+    if decided == "fail" and estimate.problem == "few_tail":
+        verdict, reason, code = "inconclusive", FEW_TAIL, "few_tail"
+    elif decided == "fail":
         verdict, reason, code = failed(gate.severity), "The whole 95 % interval is worse than the tolerance.", None
     elif decided == "pass":
         verdict, reason, code = "pass", "The whole 95 % interval is better than the tolerance.", None
@@ -97,7 +99,7 @@ def judge_limit(gate: Gate, band: str | None, found: Found, note: str = "") -> G
     if limit is None or alone.standardized is None:
         return result
     interval = _own_interval(estimate)
-    if interval is None or estimate.problem is not None:
+    if interval is None or estimate.problem not in {None, "few_tail"}:
         verdict, reason = _problem(estimate.problem or "unbounded", band)
         return replace(result, verdict=verdict, reason=_noted(reason, note), reason_code=estimate.problem)
     result = replace(result, interval=interval)

@@ -82,13 +82,15 @@ def _one(document: dict[str, Any], gate: dict[str, Any]) -> tuple[str, list[floa
         return _point(gate, bad), None
     bounds = interval(gate)
     few = min(gate["n_baseline"] if gate["kind"] != "limit" else 8, gate["n_candidate"]) < 8
-    if bounds is None or _reaches_beyond(gate) or (few and gate["gate"] != "quality"):
+    if bounds is None or (few and gate["gate"] != "quality"):
         return "inconclusive", bounds
     low, high = bounds[0] or 0.0, math.inf if bounds[1] is None else bounds[1]
     upwards = not gate["higher_is_better"] if gate["kind"] == "limit" else gate["tolerance"] > 0
     if not upwards:
         low, high = -high, -low
     limit = gate["tolerance"] if upwards else -gate["tolerance"]
+    if low > limit and _reaches_beyond(gate):
+        return "inconclusive", bounds
     return bad if low > limit else "pass" if high < limit else "inconclusive", bounds
 
 

@@ -89,10 +89,14 @@ def test_what_keeps_an_interval_from_being_made_has_its_own_verdict(
     assert result.reason.endswith(".")
 
 
-@pytest.mark.parametrize("problem", ["few_units", "few_tail"])
-def test_too_few_data_are_inconclusive_whatever_the_interval_says(problem: str) -> None:
-    result = judge(LENGTH, None, found(-0.5, 0.01, units=7, problem=problem))
-    assert result.reason_code == problem
+def test_no_failure_rests_on_a_quantile_that_may_lie_beyond_what_was_seen() -> None:
+    results = [judge(TPOT, None, found(change, 0.01, problem="few_tail")) for change in (0.5, 0.0)]
+    said = [(result.verdict, result.reason_code) for result in results]
+    assert said == [("inconclusive", "few_tail"), ("pass", None)]
+
+
+def test_too_few_units_are_inconclusive_whatever_the_interval_says() -> None:
+    result = judge(LENGTH, None, found(-0.5, 0.01, units=7, problem="few_units"))
     assert (result.verdict, result.interval, result.p_value) == ("inconclusive", (-0.51, -0.49), None)
     assert result.detectable is not None
 

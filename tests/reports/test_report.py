@@ -120,6 +120,17 @@ def test_preemptions_count_at_loads_at_which_no_request_ended(warehouse: Warehou
     assert found.common_share == pytest.approx(1.0)
 
 
+def test_a_limit_of_a_quantile_over_few_requests_is_judged_by_what_was_seen(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    for date, seed in ((FIRST, 1), (LAST, 2)):
+        put_requests(warehouse, replace(WORLD, engines=1), [date], seed, per_hour=0.6)
+    path = tmp_path / "gates.toml"
+    path.write_text('[[gate]]\ngate = "latency"\nmeasure = "ttft_ms_p99"\nlimit = 1e9\n')
+    found = gate(report(warehouse, gates=load_gates(path, ())), "latency", "ttft_ms_p99")
+    assert (found.verdict, found.kind) == ("pass", "limit")
+
+
 def test_a_measure_of_one_side_says_which_side_lacks_it(warehouse: Warehouse) -> None:
     put_requests(warehouse, WORLD, [FIRST], 1, per_hour=PER_HOUR)
     put_scrapes(warehouse, WORLD, put_requests(warehouse, WORLD, [LAST], 2, per_hour=PER_HOUR))
