@@ -174,7 +174,7 @@ class GateResult:
     reason: str = ""
     """One sentence: why this verdict."""
     reason_code: str | None = None
-    """Machine-readable reason where one is defined: multiplicity, implausible, few_units, common_share, …"""
+    """Machine-readable reason where one is defined: multiplicity, implausible, few_units, few_tail, common_share, …"""
     units: str | None = None
     """Unit of the figures: ms, tokens, ratio, …"""
     higher_is_better: bool | None = None
