@@ -26,10 +26,11 @@ CARRIED = "-carried"
 """Ending of the folders under ``_tmp`` that hold carried rows."""
 
 _SERIES = {
-    "snapshots": ("scraped_at", ("deployment", "instance", "engine", "model_name")),
-    "log_stats": ("logged_at", ("deployment", "instance", "engine")),
+    "snapshots": ("scraped_at", ("date", "deployment", "instance", "engine", "model_name")),
+    "log_stats": ("logged_at", ("date", "deployment", "instance", "engine")),
 }
-"""Tables of which the last hour of each series is carried: enough to bridge scrapes that miss a value."""
+"""Tables of which the last hour of each series is carried: enough to bridge scrapes that miss a value. Of each date, for
+the partitions of a batch may have other ones before them."""
 
 
 def sweep(warehouse: Warehouse) -> None:
