@@ -58,8 +58,8 @@ class Batch:
         return [file for _, inputs in self.members for file in inputs.own[name]]
 
     @property
-    def carried(self) -> dict[str, list[DataFile]]:
-        """The files of partitions before that are not in the batch themselves, by raw table."""
+    def before(self) -> dict[str, list[DataFile]]:
+        """The files of the days before that are not in the batch themselves, by raw table."""
         return {
             name: list(
                 {
@@ -76,14 +76,18 @@ class Batch:
 def batches(
     connection: duckdb.DuckDBPyConnection, members: Iterable[tuple[Partition, Inputs]], limit: int | None = None
 ) -> Iterator[tuple[Batch, ...]]:
-    """Batches of about ``limit`` bytes (BATCH_BYTES); a partition that is larger comes as several of its instances."""
+    """Batches of about ``limit`` bytes (BATCH_BYTES); a partition that is larger comes as several of its instances.
+
+    A batch spans no more days than rows are carried over: alone or together, its dates see the same.
+    """
     limit = limit or BATCH_BYTES
     together: list[tuple[Partition, Inputs]] = []
     for partition, inputs in sorted(members, key=lambda member: member[0]):
         if inputs.size > limit:
             yield tuple(_split(connection, partition, inputs, limit))
             continue
-        if together and _size(together) + inputs.size > limit:
+        days = (partition.date - together[0][0].date).days if together else 0
+        if together and (days > max(CARRY_DAYS.values()) or _size(together) + inputs.size > limit):
             yield (Batch(tuple(together), size=_size(together)),)
             together = []
         together.append((partition, inputs))
@@ -115,7 +119,8 @@ def _split(connection: duckdb.DuckDBPyConnection, partition: Partition, inputs: 
 def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, batch: Batch) -> list[Staged]:
     """The cells of a batch, written aside."""
     staged: list[Staged] = []
-    with carried(connection, warehouse, batch.carried) as files:
+    own = {name: batch.own(name) for name in CARRY_DAYS}
+    with carried(connection, warehouse, own, batch.before) as files:
         _bind(connection, batch, files)
         for table in _computed(connection, batch):
             rows = select_sorted(connection, table, query("cells", table.name))

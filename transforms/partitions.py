@@ -1,7 +1,7 @@
 """Which partitions there are and what each of them is computed from.
 
 A partition is one date of one deployment. It is computed from its own raw files and from what is carried in: the last
-scrapes and log records before it, and the requests of the hour before midnight.
+scrapes and log records of its series in the days before it, and the requests of the hour before midnight.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The raw files of a partition, and those that it carries in, by table."""
+    """The raw files of a partition, and those that it may carry rows in from, by table."""
 
     own: Mapping[str, tuple[DataFile, ...]]
     carried: Mapping[str, tuple[DataFile, ...]]
@@ -60,7 +60,8 @@ class RawFiles:
         for name in INPUTS:
             days = self._days.get((name, partition.deployment), {})
             own[name] = tuple(days.get(partition.date, ()))
-            carried[name] = tuple(_before(days, partition.date, CARRY_DAYS.get(name, 0)))
+            before = (partition.date - dt.timedelta(back + 1) for back in range(CARRY_DAYS.get(name, 0)))
+            carried[name] = tuple(file for day in before for file in days.get(day, ()))
         return Inputs(own, carried)
 
 
@@ -71,10 +72,3 @@ def _listed(warehouse: Warehouse, name: str, dates: Iterable[dt.date] | None) ->
     days = {date - dt.timedelta(back) for date in dates for back in range(CARRY_DAYS.get(name, 0) + 1)}
     for day in sorted(days):
         yield from warehouse.files(TABLES[name], date=day)
-
-
-def _before(days: Mapping[dt.date, list[DataFile]], date: dt.date, reach: int) -> list[DataFile]:
-    for back in range(1, reach + 1):
-        if files := days.get(date - dt.timedelta(back)):
-            return files
-    return []

@@ -267,6 +267,22 @@ def test_neither_files_nor_order_nor_neighbours_matter(plain: Warehouse, tmp_pat
     assert found == stored(plain, "cells")
 
 
+def test_dates_see_the_same_of_the_days_before_alone_or_together(tmp_path: Path) -> None:
+    """A series may miss a night that others have, be away longer than anything is carried, and come late."""
+    nights = {0: "ab", 1: "a", 2: "ab", 3: "b", 12: "ab"}
+    found = []
+    for number, order in enumerate((tuple(nights), (0, 2, 12, 3, 1))):
+        warehouse = Warehouse(tmp_path / f"{number}")
+        for day in order:
+            write(warehouse, rows(DAY + dt.timedelta(day), nights[day], scrapes=2), f"{day}")
+            if number:
+                transform(warehouse)
+        transform(warehouse)
+        found.append(stored(warehouse))
+    assert [name for name in found[0] if found[0][name] != found[1].get(name)] == []
+    assert found[0].keys() == found[1].keys()
+
+
 def test_rows_of_many_deployments_go_each_to_its_own(tmp_path: Path) -> None:
     warehouse, table = Warehouse(tmp_path), TABLES["rejects"]
     # Arrow groups these names in another order than that of the rows.
