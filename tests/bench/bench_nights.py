@@ -1,10 +1,11 @@
 """What a night costs when a year of nights is there already: time and bytes read, against the first nights.
 
-``python -m tests.bench.bench_nights [NIGHTS]``
+``python -m tests.bench.bench_nights [FOLDER]``
 
-The first and the last nights run as they would, each a program of its own. Between them lie copies of the first ones
-with other dates: their rows, file by file, and their reports; cells and marts are computed from the rows. The input
-folder holds the files of a week, as log rotation leaves it.
+Night 1 has nothing that it could be held against, and no week of inputs and of nights before it; night 8 is the first
+that has all that. So the last night stands against both. The nights that are measured run as they would, each a program
+of its own. Between them lie copies of those before with other dates: their rows, file by file, and their reports; cells
+and marts are computed from the rows. The input folder holds the files of a week, as log rotation leaves it.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ from tests.nightly.simulated import day, write_config, write_night
 
 GOAL = 1.2
 """Times the first nights that the last ones may cost."""
+NIGHTS = (1, 8, 30, 100, 363)
+"""The nights that are measured, each with those after it: SAMPLE in all, of which the median counts."""
 SAMPLE = 3
-"""Nights measured at either end; the median counts. The first has nothing yet that it could be held against."""
 FILES_KEPT = 7
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = """
@@ -82,7 +84,7 @@ def nights_between(folder: Path, first: int, last: int) -> None:
         for table, name, rows in models[date]:
             to = day(number + 1) if table is INGESTED_FILES else day(number)
             warehouse.write(table, to, "chat", name, shifted(rows, day(number) - date))
-    for number in range(last - FILES_KEPT, last):
+    for number in range(max(first, last - FILES_KEPT), last):
         ingest(warehouse, [write(folder, number)], deployment="chat", timezone="UTC")
     run(warehouse, DEFAULT_SETTINGS)
     model = folder / "nights" / str(day(first - 1))
@@ -120,27 +122,33 @@ def shifted(rows: pa.Table, by: dt.timedelta) -> pa.Table:
     return rows
 
 
-def main(nights: int = 365) -> float:
-    """Print what nights cost at both ends of a year; the worst ratio."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        config = write_config(folder)
-        config.write_text(config.read_text().replace("year = 2026\n", ""))
-        begin = -nights  # so that all of them are past
-        first = [nightly(folder, begin + number) for number in range(SAMPLE)]
-        nights_between(folder, begin + SAMPLE, -SAMPLE - 1)
-        nightly(folder, -SAMPLE - 1)  # writes the index of the reports that were copied
-        last = [nightly(folder, number - SAMPLE) for number in range(SAMPLE)]
+def main(folder: Path) -> float:
+    """Print what nights cost over a year; the worst ratio of the last to the first."""
+    config = write_config(folder)
+    config.write_text(config.read_text().replace("year = 2026\n", ""))
+    begin = -NIGHTS[-1] - SAMPLE  # so that all of them are past
+    costs: list[tuple[float, ...]] = []
+    for before, night in zip((0, *NIGHTS), NIGHTS, strict=False):
+        if costs:
+            nights_between(folder, begin + before + SAMPLE, begin + night - 1)
+            nightly(folder, begin + night - 1)  # writes the index of the reports that were copied
+        measured = [nightly(folder, begin + night + number) for number in range(SAMPLE)]
+        costs.append(tuple(statistics.median(one) for one in zip(*measured, strict=True)))
+        print(f"night {night}: wall time %.2f s, processor time %.2f s, read %.2f MB" % costs[-1], flush=True)
     worst = 0.0
-    for index, (title, unit) in enumerate((("wall time", "s"), ("processor time", "s"), ("read", "MB"))):
-        before, after = (statistics.median(cost[index] for cost in costs) for costs in (first, last))
-        worst = max(worst, after / before)
+    for title, *along in zip(("wall time", "processor time", "read"), *costs, strict=True):
+        first, full, *_, last = along
+        worst = max(worst, last / first)
         print(
-            f"nights, {title}: night 1 {first[0][index]:.2f} {unit}, first {SAMPLE} {before:.2f} {unit}, "
-            f"night {nights} {after:.2f} {unit}: {after / before:.2f} times (goal at most {GOAL:.1f})"
+            f"{title}: night {NIGHTS[-1] + SAMPLE - 1} takes {last / first:.2f} times what the first nights take "
+            f"(goal at most {GOAL:.1f}), {last / full:.2f} times the first that have a week before them"
         )
     return worst
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    if sys.argv[1:]:
+        main(Path(sys.argv[1]))
+    else:
+        with tempfile.TemporaryDirectory() as name:
+            main(Path(name))

@@ -38,15 +38,15 @@ def started(date: dt.date) -> float:
 
 
 @functools.cache
-def trace(seed: int, *, slow: float = 1.0) -> Trace:
-    """One server's half minute; ``slow`` stretches every round."""
+def trace(seed: int, *, slow: float = 1.0, seconds: float = SECONDS) -> Trace:
+    """Some seconds of one server; ``slow`` stretches every round."""
     cost = replace(RoundCost(), base=RoundCost().base * slow, per_token=RoundCost().per_token * slow)
-    return simulate(replace(WORLD, cost=cost), SECONDS, np.random.default_rng(seed))
+    return simulate(replace(WORLD, cost=cost), seconds, np.random.default_rng(seed))
 
 
-def write_night(folder: Path, number: int, *, slow: float = 1.0) -> dict[str, Path]:
+def write_night(folder: Path, number: int, *, slow: float = 1.0, seconds: float = SECONDS) -> dict[str, Path]:
     """The scrapes, the log and the responses of a night, by kind."""
-    date, found = day(number), trace(number % 5, slow=slow)
+    date, found = day(number), trace(number % 5, slow=slow, seconds=seconds)
     begin = started(date)
     scrapes = "".join(f"# scraped_at {moment}\n{scrape}" for moment, scrape in text.scrapes([found], begin, 5.0))
     contents = {
