@@ -23,8 +23,9 @@ from .series_layout import ends_open
 from .series_rows import MAX_LAYOUTS, RowBuilder
 from .snapshot_frames import LATEST, server_name
 
-SCAN_BYTES = 2 << 20
-"""Text that is taken apart at once: enough to pay for the array operations, little enough for the caches."""
+SCAN_BYTES = 1 << 19
+"""Text that is taken apart at once, to the end of what was read with it: enough to pay for the array operations, little
+enough for the caches."""
 SHOWN_LINES = 10
 """Bad lines of one scrape that get a reject of their own; the rest share one."""
 
@@ -115,7 +116,7 @@ class _Batch:
         marked = marked or held.stamp is not None
         if marked and not context.settled and _unfinished(held):
             # It may still grow. The cut is told at once; the scrape is read again when there is more of it.
-            self.sink.reject(position, held.offset, CUT_REASON, held.raw[held.last_line :])
+            self.sink.reject(position, held.offset, CUT_REASON, held.raw[held.last_line : held.stop])
             return Progress(held.offset, {"marked": marked})
         self._add(position, held, marked=marked)
         return Progress(end, {"marked": marked})
@@ -135,20 +136,22 @@ class _Batch:
         if reason is None and piece.blank:
             reason = EMPTY_REASON
         if reason is not None:
-            self.sink.reject(position, piece.offset, reason, piece.stamp or piece.raw[:200])
+            self.sink.reject(position, piece.offset, reason, piece.stamp or piece.head)
             return
         if time is None and (named := self.contexts[position].named_at) is not None:
             time = _since_epoch(named)
-        raw, stop, cut = piece.raw, len(piece.raw), _unfinished(piece)
-        if cut:
-            stop = piece.last_line
-            self.sink.reject(position, piece.offset + stop, CUT_REASON, raw[stop:])
-        elif not raw.endswith(b"\n"):
-            raw, stop = raw + b"\n", stop + 1  # behind the end mark, which needs no newline
-        self.scrapes.append(Scrape(position, piece.offset, raw, piece.start, stop, time, _server(piece), cut))
-        self.scrape_bytes += len(raw)
-        if self.scrape_bytes >= SCAN_BYTES:
+        scrape = Scrape(position, piece.offset, piece.raw, piece.start, piece.stop, time, _server(piece), piece.begin)
+        if _unfinished(piece):
+            scrape.cut, scrape.stop = True, piece.last_line
+            lost = piece.raw[scrape.stop : piece.stop]
+            self.sink.reject(position, piece.end - len(lost), CUT_REASON, lost)
+        elif not piece.raw.endswith(b"\n", piece.begin, piece.stop):
+            scrape = scrape.alone()
+            scrape.raw, scrape.stop = scrape.raw + b"\n", scrape.stop + 1  # an end mark needs no newline
+        if self.scrape_bytes >= SCAN_BYTES and scrape.raw is not self.scrapes[-1].raw:
             self._scan()
+        self.scrapes.append(scrape)
+        self.scrape_bytes += scrape.stop - scrape.begin
 
     def _scan(self) -> None:
         """Start to take the scrapes apart, and sort those that were before them."""
@@ -246,15 +249,16 @@ class _Batch:
 
 def _server(piece: Piece) -> str | None:
     """Where ``specledger scrape`` says that it took the scrape from, as host and port."""
-    if piece.stamp is None or not piece.raw.startswith(SERVER_MARK, piece.start):
+    if piece.stamp is None or not piece.raw.startswith(SERVER_MARK, piece.start, piece.stop):
         return None
-    line = piece.raw[piece.start + len(SERVER_MARK) : piece.raw.find(b"\n", piece.start)]
+    line = piece.raw[piece.start + len(SERVER_MARK) : piece.stop].partition(b"\n")[0]
     return line.decode("utf-8", "replace").strip().partition("://")[2].partition("/")[0] or None
 
 
 def _unfinished(piece: Piece) -> bool:
-    last = piece.raw[piece.last_line :].strip()
-    return bool(last and last != _END_MARK) or (piece.stamp is not None and not piece.raw.endswith(b"\n") and not last)
+    last = piece.raw[piece.last_line : piece.stop].strip()
+    ends = piece.raw.endswith(b"\n", piece.begin, piece.stop)
+    return bool(last and last != _END_MARK) or (piece.stamp is not None and not ends and not last)
 
 
 def _is_start_of(reading: Reading, before: Reading) -> bool:

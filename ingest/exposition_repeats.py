@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +45,7 @@ class Scanner:
         while left:
             place, *left = left
             (found[place],) = scan([scrapes[place]], self.vocabulary)
-            learnt = _Template.of(_Block([scrapes[place]]), found[place], self.vocabulary)
+            learnt = _Template.of(_Block([scrapes[place].alone()]), found[place], self.vocabulary)
             some = learnt.read(block, left) if learnt is not None else {}
             found |= some
             left = [place for place in left if place not in some]
@@ -56,23 +58,32 @@ class Scanner:
 
 
 class _Block:
-    """The lines of scrapes as one text, each without the line that says where it was scraped from."""
+    """The lines of scrapes in one text, of each without the line that says where it was scraped from."""
 
     def __init__(self, scrapes: Sequence[Scrape]) -> None:
         self.scrapes = scrapes
         starts = [_behind_mark(scrape) for scrape in scrapes]
         self.marked = [start > scrape.start for start, scrape in zip(starts, scrapes, strict=True)]
-        bodies = [memoryview(scrape.raw)[start : scrape.stop] for start, scrape in zip(starts, scrapes, strict=True)]
-        self.text = b"".join(bodies)
-        self.bounds: Positions = np.cumsum([0, *map(len, bodies)])
-        """Where each scrape begins, and the end of the last."""
+        stops = [scrape.stop for scrape in scrapes]
+        if all(one.raw is other.raw and one.stop <= other.start for one, other in pairwise(scrapes)):
+            self.text = scrapes[0].raw if scrapes else b""
+        else:
+            bodies = [memoryview(one.raw)[start : one.stop] for start, one in zip(starts, scrapes, strict=True)]
+            self.text = b"".join(bodies)
+            _, *stops = accumulate(map(len, bodies), initial=0)
+            starts = [0, *stops[:-1]]
+        self.starts: Positions = np.array(starts, np.int64)
+        self.stops: Positions = np.array(stops, np.int64)
+        """Where each scrape begins and ends."""
         self.ends: Positions = np.flatnonzero(np.frombuffer(self.text, np.uint8) == _NEWLINE)
-        self.lines: Positions = np.searchsorted(self.ends, self.bounds)
-        """The number of the first line of each, and of all lines."""
+        self.lines: Positions = np.searchsorted(self.ends, self.starts)
+        """The number of the first line of each."""
+        self.counts: Positions = np.searchsorted(self.ends, self.stops) - self.lines
+        """How many lines each has."""
 
     def line(self, place: int, number: int) -> int:
         """Where a line of a scrape begins."""
-        return int(self.ends[self.lines[place] + number - 1]) + 1 if number else int(self.bounds[place])
+        return int(self.ends[self.lines[place] + number - 1]) + 1 if number else int(self.starts[place])
 
 
 def _behind_mark(scrape: Scrape) -> int:
@@ -85,9 +96,9 @@ class _Template:
     """What scrapes of one kind say beside their values."""
 
     def __init__(self, block: _Block, reading: Reading, samples: Positions, names: Positions, kept: Positions) -> None:
-        self._reading = reading
+        self._reading = replace(reading, scrape=block.scrapes[0])  # the text beside it may go
         self._comments = reading.comments - block.marked[0]
-        self._lines = len(block.ends)
+        self._lines = int(block.counts[0])
         self._samples, self._names, self._kept = samples, names, kept
         last = int(kept[-1])
         begin = block.line(0, int(samples[last]))
@@ -106,17 +117,16 @@ class _Template:
         kept = np.flatnonzero(codes >= 0)
         if (blank == end).any() or (codes == ALONE).any() or not np.array_equal(codes[kept], reading.codes):
             return None
-        return cls(block, reading, np.searchsorted(block.ends, end), blank - start, kept)
+        return cls(block, reading, np.searchsorted(block.ends, end) - block.lines[0], blank - start, kept)
 
     def read(self, block: _Block, left: Sequence[int]) -> dict[int, Reading]:
         """The readings of those of the scrapes that this is the template of."""
         line, probe = self._probe
-        counts = np.diff(block.lines)
         alike = np.array(
             [
                 place
                 for place in left
-                if counts[place] == self._lines and block.text.startswith(probe, block.line(place, line))
+                if block.counts[place] == self._lines and block.text.startswith(probe, block.line(place, line))
             ],
             np.int64,
         )
@@ -140,12 +150,12 @@ class _Template:
         lines = block.lines[places][:, None] + self._samples
         end, begin = block.ends[lines], block.ends[lines - 1] + 1
         if self._samples[0] == 0:
-            begin[:, 0] = block.bounds[places]
+            begin[:, 0] = block.starts[places]
         bounds = np.empty((len(places), 2 * len(self._samples) + 2), np.int64)
-        bounds[:, 0] = block.bounds[places]
+        bounds[:, 0] = block.starts[places]
         bounds[:, 1:-1:2] = np.minimum(begin + self._names + 1, end)
         bounds[:, 2::2] = end
-        bounds[:, -1] = block.bounds[places + 1]
+        bounds[:, -1] = block.stops[places]
         return bounds
 
     def _repeated(self, count: int) -> pa.Array:

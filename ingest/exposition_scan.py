@@ -8,7 +8,7 @@ by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -63,15 +63,23 @@ class Scrape:
     position: int
     """Which input it is from."""
     offset: int
-    """Where its text begins in the decompressed input."""
+    """Where it begins in the decompressed input."""
     raw: bytes
+    """The text that it stands in, others beside it."""
     start: int
     stop: int
     time: int | None = None
     """Unix microseconds; None where only the samples may tell."""
     server: str | None = None
     """Where the input says it was scraped from."""
+    begin: int = 0
+    """Where in its text it begins: the place that ``offset`` is about."""
     cut: bool = False
+
+    def alone(self) -> Scrape:
+        """The same in a text of its own."""
+        raw = self.raw[self.begin : self.stop]
+        return replace(self, raw=raw, begin=0, start=self.start - self.begin, stop=len(raw))
 
     @property
     def last_line(self) -> bytes:
@@ -127,7 +135,8 @@ def scan(scrapes: Sequence[Scrape], vocabulary: Vocabulary) -> list[Reading]:
                 raise LineError(f"it is longer than {MAX_LINE} bytes")
             sample = parse_sample(raw)
         except LineError as why:
-            offset = scrapes[owner].offset + scrapes[owner].start + int(start[line] - bounds[owner])
+            scrape = scrapes[owner]
+            offset = scrape.offset + scrape.start - scrape.begin + int(start[line] - bounds[owner])
             alone.setdefault(owner, []).append((offset, str(why), raw))
             continue
         codes[line], values[line] = vocabulary.number(sample.series), sample.value

@@ -32,9 +32,13 @@ class Piece:
     end: int
     """Where it ends."""
     raw: bytes
-    """All of it; only the first bytes of a scrape that is too long."""
-    start: int = 0
+    """The text that it stands in, not alone: cut out, each would be copied. Of one that is too long only its head."""
+    begin: int
+    """Where in ``raw`` it begins."""
+    start: int
     """Where in ``raw`` its lines begin, behind the line with its time."""
+    stop: int
+    """Where in ``raw`` it ends."""
     stamp: bytes | None = None
     """What follows ``# scraped_at`` on that line; None without such a line."""
     too_long: bool = False
@@ -42,12 +46,17 @@ class Piece:
     @property
     def blank(self) -> bool:
         """Whether it has no text."""
-        return not _TEXT.search(self.raw, self.start)
+        return not _TEXT.search(self.raw, self.start, self.stop)
 
     @property
     def last_line(self) -> int:
         """Where in ``raw`` its last line begins, which is empty if the scrape ends with a newline."""
-        return max(self.start, self.raw.rfind(b"\n") + 1)
+        return max(self.start, self.raw.rfind(b"\n", self.start, self.stop) + 1)
+
+    @property
+    def head(self) -> bytes:
+        """Its first bytes."""
+        return self.raw[self.begin : min(self.stop, self.begin + 200)]
 
 
 def pieces(stream: BinaryIO, offset: int = 0) -> Iterator[Piece]:
@@ -65,10 +74,10 @@ def pieces(stream: BinaryIO, offset: int = 0) -> Iterator[Piece]:
         begin = 0
         for mark in [*_marks(held, searched), *([] if block else [len(held)])]:
             if long_from is not None:
-                yield Piece(long_from, offset + mark, head_of_long, too_long=True)
+                yield Piece(long_from, offset + mark, head_of_long, 0, 0, len(head_of_long), too_long=True)
                 long_from = None
             elif mark > begin:
-                yield _piece(held[begin:mark], offset + begin)
+                yield _piece(held, begin, mark, offset)
             begin = mark
         if not block:
             return
@@ -82,13 +91,14 @@ def pieces(stream: BinaryIO, offset: int = 0) -> Iterator[Piece]:
         searched = max(1, len(held) - _LONGEST_MARK)
 
 
-def _piece(raw: bytes, offset: int) -> Piece:
-    end = offset + len(raw)
-    if not raw.startswith(MARK):
-        return Piece(offset, end, raw)
-    line = raw.find(b"\n")
-    line = len(raw) if line < 0 else line
-    return Piece(offset, end, raw, min(line + 1, len(raw)), raw[len(MARK) : line].strip())
+def _piece(raw: bytes, begin: int, stop: int, offset: int) -> Piece:
+    """The scrape between two places of a text that starts at ``offset``."""
+    if not raw.startswith(MARK, begin, stop):
+        return Piece(offset + begin, offset + stop, raw, begin, begin, stop)
+    line = raw.find(b"\n", begin, stop)
+    line = stop if line < 0 else line
+    stamp = raw[begin + len(MARK) : line].strip()
+    return Piece(offset + begin, offset + stop, raw, begin, min(line + 1, stop), stop, stamp)
 
 
 def _marks(held: bytes, start: int) -> Iterator[int]:
