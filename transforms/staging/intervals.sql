@@ -44,9 +44,13 @@
 -- Algorithm: 1. running totals as whole numbers, but those of damaged scrapes; 2. they are differenced inside one process,
 -- across scrapes that miss a value. Buckets are not differenced here but in cells, where only the ends of a stretch of
 -- intervals count.
-WITH totals AS (
+WITH readings AS (
     SELECT
-        processes.*,
+        deployment,
+        instance,
+        engine,
+        model_name,
+        scraped_at,
         rounds,
         drafted,
         accepted,
@@ -61,29 +65,42 @@ WITH totals AS (
             AS succeeded,
         all_finished - succeeded AS failed,
         s_to_ns(decode.sum) AS decode_sum_ns,
-        histogram_reading(scrapes.itl, scrapes.scraped_at, 1e9) AS itl,
-        histogram_reading(scrapes.ttft, scrapes.scraped_at, 1e9) AS ttft,
-        histogram_reading(scrapes.e2e, scrapes.scraped_at, 1e9) AS e2e,
-        histogram_reading(scrapes.request_tpot, scrapes.scraped_at, 1e9) AS request_tpot,
-        histogram_reading(scrapes.queue, scrapes.scraped_at, 1e9) AS queue,
-        histogram_reading(scrapes.prefill, scrapes.scraped_at, 1e9) AS prefill,
-        histogram_reading(scrapes.prompt_len, scrapes.scraped_at, 1) AS prompt_len,
-        histogram_reading(scrapes.output_len, scrapes.scraped_at, 1) AS output_len
+        histogram_reading(itl, scraped_at, 1e9) AS itl,
+        histogram_reading(ttft, scraped_at, 1e9) AS ttft,
+        histogram_reading(e2e, scraped_at, 1e9) AS e2e,
+        histogram_reading(request_tpot, scraped_at, 1e9) AS request_tpot,
+        histogram_reading(queue, scraped_at, 1e9) AS queue,
+        histogram_reading(prefill, scraped_at, 1e9) AS prefill,
+        histogram_reading(prompt_len, scraped_at, 1) AS prompt_len,
+        histogram_reading(output_len, scraped_at, 1) AS output_len
+    FROM scrapes
+),
+
+placed AS (
+    SELECT
+        *,
+        lag(running) OVER (PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at) AS running_before
     FROM processes
-    LEFT JOIN scrapes
+),
+
+totals AS (
+    SELECT
+        placed.*,
+        readings.* EXCLUDE (deployment, instance, engine, model_name, scraped_at, all_finished)
+    FROM placed
+    LEFT JOIN readings
         ON
-            NOT processes.damaged
-            AND processes.scraped_at = scrapes.scraped_at
-            AND processes.deployment = scrapes.deployment
-            AND processes.instance = scrapes.instance
-            AND processes.engine = scrapes.engine
-            AND processes.model_name IS NOT DISTINCT FROM scrapes.model_name
+            NOT placed.damaged
+            AND placed.scraped_at = readings.scraped_at
+            AND placed.deployment = readings.deployment
+            AND placed.instance = readings.instance
+            AND placed.engine = readings.engine
+            AND placed.model_name IS NOT DISTINCT FROM readings.model_name
 ),
 
 paired AS (
     SELECT
         *,
-        lag(running) OVER along AS running_before,
         lag(rounds IGNORE NULLS) OVER along_process AS rounds_before,
         lag(drafted IGNORE NULLS) OVER along_process AS drafted_before,
         lag(accepted IGNORE NULLS) OVER along_process AS accepted_before,
@@ -105,11 +122,7 @@ paired AS (
         lag(prompt_len IGNORE NULLS) OVER along_process AS prompt_len_before,
         lag(output_len IGNORE NULLS) OVER along_process AS output_len_before
     FROM totals
-    WINDOW
-        along AS (PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at),
-        along_process AS (
-            PARTITION BY deployment, instance, engine, model_name, process ORDER BY scraped_at
-        )
+    WINDOW along_process AS (PARTITION BY deployment, instance, engine, model_name, process ORDER BY scraped_at)
 ),
 
 grown AS (
