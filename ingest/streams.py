@@ -167,11 +167,12 @@ class InputStream(io.RawIOBase):
 
     def _plain(self, magic: bytes) -> Iterator[bytes]:
         left = (1 << 62) if self._limit is None else self._limit
-        chunk = magic
+        # Later chunks begin at multiples of CHUNK: a buffered reader passes them on without a copy.
+        chunk, size = magic, CHUNK - len(magic)
         while chunk and left > 0:
             yield chunk[:left]
             left -= len(chunk)
-            chunk = self._file.read(min(CHUNK, max(left, 0)))
+            chunk, size = self._file.read(min(size, max(left, 0))), CHUNK
 
     def _compressed(self, magic: bytes, size: int) -> Iterator[bytes]:
         chunk = magic
