@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +36,46 @@ def test_a_benchmark_runs(name: str, tmp_path: Path) -> None:
     rows = json.loads(out.read_text())["rows"]
     assert rows or name == "spark"
     assert all(math.isfinite(row["ratio"]) and row["goal"] > 0 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        inputs.scrapes,
+        inputs.responses,
+        *(functools.partial(inputs.server_log, capture=capture) for capture in bench_ingest.LOGS),
+    ],
+    ids=["scrapes", "responses", *bench_ingest.LOGS],
+)
+def test_lines_are_read_many_at_once(make: Callable[..., Path], tmp_path: Path) -> None:
+    """A line that is read by itself takes ten calls of Python functions at least."""
+    small, large = (make(tmp_path / f"{size}", size=size) for size in (1, 4))
+
+    def calls(path: Path, name: str) -> int:
+        return _calls(lambda: ingest(tmp_path / f"warehouse-{name}", [path], deployment="d", timezone="UTC"))
+
+    calls(small, "first")  # imports what is needed
+    more = calls(large, "large") - calls(small, "small")
+    lines = large.read_bytes().count(b"\n") - small.read_bytes().count(b"\n")
+    assert more / lines < 2
+
+
+def _calls(work: Callable[[], object]) -> int:
+    """How many calls of Python functions the work takes, in all threads."""
+    count = 0
+
+    def profile(_frame: object, event: str, _argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    return count
 
 
 def test_repeated_responses_are_requests_of_their_own(tmp_path: Path) -> None:
