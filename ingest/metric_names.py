@@ -21,7 +21,7 @@ from ..schemas.vllm_metrics import (
 Part = Literal["value", "bucket", "sum", "count", "info", "birth", "start", "refused", "unknown"]
 
 # vllm:x, vllm_x (OpenMetrics), ray_vllm_x and other wrappers' words in front.
-_PREFIXED = re.compile(rf"(?P<wrapper>(?:[a-zA-Z0-9_]*[_:])?)(?:{'|'.join(SERVERS)})(?P<mark>[:_])(?P<rest>.+)")
+_PREFIXED = re.compile(rf"(?P<wrapper>(?:[a-zA-Z0-9_]*[_:])?)(?P<server>{'|'.join(SERVERS)})(?P<mark>[:_])(?P<rest>.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +39,23 @@ class Meaning:
     diffusion: bool = False
 
 
-def _known_names() -> dict[str, tuple[Part, tuple[Metric, ...], tuple[int, ...]]]:
-    known: dict[str, tuple[Part, tuple[Metric, ...], tuple[int, ...]]] = {}
+def _known_names() -> dict[tuple[str, str], tuple[Part, tuple[Metric, ...], tuple[int, ...]]]:
+    known: dict[tuple[str, str], tuple[Part, tuple[Metric, ...], tuple[int, ...]]] = {}
     for metric in METRICS:
         for age, name in enumerate(metric.names):
+            server, bare = name.server, name.name
             if metric.kind == "counter":
-                known[f"{name.name}_total"] = ("value", (metric,), (age, 1))
-                known[name.name] = ("value", (metric,), (age, 0))
+                known[server, f"{bare}_total"] = ("value", (metric,), (age, 1))
+                known[server, bare] = ("value", (metric,), (age, 0))
             elif metric.kind == "gauge":
-                known[name.name] = ("value", (metric,), (age, 0))
+                known[server, bare] = ("value", (metric,), (age, 0))
             elif metric.kind == "histogram":
-                known[f"{name.name}_bucket"] = ("bucket", (metric,), (age, 0))
-                known[f"{name.name}_sum"] = ("sum", (metric,), (age, 0))
-                known[f"{name.name}_count"] = ("count", (metric,), (age, 0))
+                known[server, f"{bare}_bucket"] = ("bucket", (metric,), (age, 0))
+                known[server, f"{bare}_sum"] = ("sum", (metric,), (age, 0))
+                known[server, f"{bare}_count"] = ("count", (metric,), (age, 0))
             else:
-                _, others, _ = known.get(name.name, ("info", (), ()))
-                known[name.name] = ("info", (*others, metric), (age, 0))
+                _, others, _ = known.get((server, bare), ("info", (), ()))
+                known[server, bare] = ("info", (*others, metric), (age, 0))
     return known
 
 
@@ -71,8 +72,8 @@ def meaning(name: str) -> Meaning | None:
         return None
     wrapped, rest = bool(found["wrapper"]), found["rest"]
     bare = rest.removesuffix("_total")
-    if rest in _KNOWN:
-        part, metrics, rank = _KNOWN[rest]
+    if (known := _KNOWN.get((found["server"], rest))) is not None:
+        part, metrics, rank = known
         return Meaning(part, metrics, (*rank, int(not wrapped), int(found["mark"] == ":")), wrapped)
     if rest.endswith(BIRTH_SUFFIX):
         return Meaning("birth", wrapped=wrapped)

@@ -3,7 +3,8 @@
 Names are written without their prefix (``vllm:``, ``vllm_`` under OpenMetrics, ``ray_vllm_`` behind a wrapper) and
 without the suffix ``_total`` of counters. Versions are the releases that first and last exposed a name, as far as
 sampled releases tell; None means not sampled. Both names of a renamed metric can be exposed at once: the newest that
-is complete is taken, they are never added.
+is complete is taken, they are never added. The same name means other things to other servers, so a name holds only
+behind the prefix of its own.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ Kind = Literal["counter", "gauge", "histogram", "info"]
 
 @dataclass(frozen=True)
 class Name:
-    """A name a metric had, and the vLLM releases that first and last exposed it."""
+    """A name a metric had, the releases that first and last exposed it, and the server whose prefix it stands behind."""
 
     name: str
     first: str | None = None
     last: str | None = None
+    server: str = "vllm"
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What fills one column of ``snapshots``.
+    """What fills one column of ``snapshots``. Of several names of one server the newest comes last.
 
     ``index`` is the label whose values become list positions or map keys of the column. For kind ``info`` the value is
     in one of the labels ``info_labels``: the first that holds a number, or for a tuple the product of its labels.
@@ -38,9 +40,6 @@ class Metric:
     index: str | None = None
     info_labels: tuple[str | tuple[str, ...], ...] = ()
 
-
-SERVERS = ("vllm",)
-"""Which word the names of a server's series begin with."""
 
 METRICS: tuple[Metric, ...] = (
     Metric("running", "gauge", "requests", (Name("num_requests_running"),)),
@@ -118,6 +117,9 @@ METRICS: tuple[Metric, ...] = (
     ),
 )
 """One entry for each column of ``snapshots`` that a metric fills."""
+
+SERVERS = tuple(dict.fromkeys(name.server for metric in METRICS for name in metric.names))
+"""Which words the names of series begin with."""
 
 PROCESS_START = "process_start_time_seconds"
 """Fills ``process_started_at``; it has no prefix and is absent under multiprocess mode."""

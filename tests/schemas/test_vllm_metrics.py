@@ -39,19 +39,19 @@ def test_kinds_fit_the_types_of_the_columns() -> None:
 
 
 def test_no_name_means_two_things() -> None:
-    samples: dict[str, str] = {}
+    samples: dict[tuple[str, str], str] = {}
     for metric in METRICS:
         for name in metric.names:
             suffixes = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"]}.get(metric.kind, [""])
             for suffix in suffixes:
-                sample = name.name + suffix
+                sample = (name.server, name.name + suffix)
                 assert metric.kind == "info" or sample not in samples, sample
                 samples[sample] = metric.column
 
 
-def test_the_source_a_column_names_is_its_newest_name() -> None:
+def test_the_source_a_column_names_is_the_newest_name_of_a_server() -> None:
     for metric in METRICS:
-        assert SNAPSHOTS.column(metric.column).source == metric.names[-1].name
+        assert SNAPSHOTS.column(metric.column).source in {name.server: name.name for name in metric.names}.values()
 
 
 def test_a_histogram_whose_name_ends_like_a_counter_is_no_counter() -> None:
@@ -64,5 +64,5 @@ def test_a_histogram_whose_name_ends_like_a_counter_is_no_counter() -> None:
 
 
 def test_names_of_other_programs_mean_nothing() -> None:
-    for name in ("python_info", "http_requests_total", "vllm", "myvllm:x", "up", "sglang:num_running_reqs"):
+    for name in ("python_info", "http_requests_total", "vllm", "myvllm:x", "up", "nginx:num_requests_running"):
         assert meaning(name) is None
