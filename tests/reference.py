@@ -134,13 +134,13 @@ def default_gates() -> Iterator[str]:
     """Every gate that is asked without a gate file."""
     yield "# Gates\n\nWhat is asked without a gate file; [gates.md](../gates.md) says how a file changes them.\n"
     yield _table(
-        ("gate", "measure", "kind", "tolerance", "severity", "required", "where"),
+        ("gate", "measure", "kind", "allowed", "severity", "required", "where"),
         (
             (
                 gate.gate,
                 f"`{gate.measure}`",
                 gate.kind,
-                f"{gate.tolerance:g}" if gate.tolerance is not None else "by definition",
+                _allowed(gate),
                 gate.severity,
                 "yes" if gate.required else "no",
                 "overall and by load band" if gate.banded else "overall",
@@ -148,6 +148,18 @@ def default_gates() -> Iterator[str]:
             for gate in gates.DEFAULT_GATES
         ),
     )
+
+
+def _allowed(gate: gates.Gate) -> str:
+    if gate.tolerance is None:
+        return "by definition"
+    match gate.kind:
+        case "limit":
+            return f"at most {gate.tolerance:g}"
+        case "difference":
+            return f"{gate.tolerance:+g}"
+        case _:
+            return f"{gate.tolerance:+.0%}"
 
 
 def exit_codes() -> Iterator[str]:

@@ -14,7 +14,7 @@ import pytest
 
 from specledger import __main__ as program
 from specledger.reports import acknowledge
-from specledger.reports.gates import DEFAULT_GATES, KEYS, Gate, load_gates
+from specledger.reports.gates import load_gates
 from specledger.schemas.config import DEFAULT_SETTINGS, load_settings
 
 ROOT = Path(__file__).parents[2]
@@ -84,32 +84,3 @@ def test_every_page_is_reached_from_the_readme() -> None:
         links = re.findall(r"\]\((?!https?:)([^)#\s]+\.md)", page.read_text(encoding="utf-8"))
         pending += [(page.parent / link).resolve() for link in links]
     assert {page.resolve() for page in PAGES} - seen == set()
-
-
-def asked(gate: Gate) -> str:
-    match gate.kind:
-        case "limit":
-            return f"at most {gate.tolerance:g}"
-        case "difference":
-            return f"{gate.tolerance:+g}"
-        case _:
-            return f"{gate.tolerance:+.0%}"
-
-
-def test_the_table_of_gates_holds_the_defaults() -> None:
-    rows = re.findall(
-        r"^\| (\w+) \| `([^`]+)` \| ([^|]+) \| (fail|warn) \| ([^|]+) \|$",
-        (ROOT / "docs" / "gates.md").read_text(encoding="utf-8"),
-        re.MULTILINE,
-    )
-    assert [(row[0], row[1]) for row in rows] == [(gate.gate, gate.measure) for gate in DEFAULT_GATES]
-    for row, gate in zip(rows, DEFAULT_GATES, strict=True):
-        assert row[3] == gate.severity
-        assert row[4] == ("overall and by load band" if gate.banded else "overall")
-        if gate.gate != "correctness":
-            assert row[2] == asked(gate)
-
-
-def test_every_key_of_a_gate_is_documented() -> None:
-    text = (ROOT / "docs" / "gates.md").read_text(encoding="utf-8")
-    assert {key for key in KEYS if f"| `{key}` |" not in text} == set()
