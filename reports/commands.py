@@ -39,7 +39,7 @@ from ..schemas.options import config_option, warehouse_option
     type=click.Path(path_type=Path),
     required=True,
     metavar="DIR",
-    help="Where report.html, report.md, report.json and junit.xml go (index.html with --history).",
+    help="Where report.html and its other forms go (index.html with --history).",
 )
 @config_option
 @warehouse_option
