@@ -14,7 +14,7 @@ import datetime as dt
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -115,22 +115,32 @@ def look_back(
     for measure in MEASURED:
         for band in (None, *dict.fromkeys(key.load_band for key in strata.keys)):
             levels = nightly_levels(frame, strata, measure, band)
-            changes = change_points([math.log(level.value) for level in levels])
             found += [
-                Night(
-                    measure,
-                    deployment,
-                    level.date.isoformat(),
-                    level.value,
-                    level.interval,
-                    band or "all",
-                    judged.get(measure) if band is None and level.date == last else None,
-                    number in changes,
-                    Partition(level.date, deployment) in compared.nights,
+                replace(
+                    night,
+                    load_band=band or "all",
+                    judged=judged.get(measure) if band is None and level.date == last else None,
+                    used=Partition(level.date, deployment) in compared.nights,
                 )
-                for number, level in enumerate(levels)
+                for night, level in zip(as_nights(measure, deployment, levels), levels, strict=True)
             ]
     return History(deployment, tuple(found), drift(frame, strata, selector.starts(deployment)))
+
+
+def as_nights(measure: str, deployment: str, levels: Sequence[Level]) -> list[Night]:
+    """The levels of a measure as nights of a deployment, marked where a new level begins."""
+    changes = change_points([math.log(level.value) for level in levels])
+    return [
+        Night(
+            measure,
+            deployment,
+            level.date.isoformat(),
+            level.value,
+            level.interval,
+            change_point=number in changes,
+        )
+        for number, level in enumerate(levels)
+    ]
 
 
 def nightly_levels(frame: Frame, strata: Strata, measure: str, band: str | None) -> list[Level]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -23,7 +22,7 @@ from ..version import __version__
 from . import model
 from .cells_read import CellReader
 from .format import plural
-from .history import MEASURED, change_points, nightly_levels
+from .history import MEASURED, as_nights, nightly_levels
 from .model import Night, Verdict
 from .origins import choose, totals
 from .selection import Selection, Selector
@@ -171,17 +170,5 @@ def _levels(reader: CellReader, chosen: Selection, bands: Sequence[LoadBand]) ->
         frame = reader.frame(side, origins[0])
         strata = stratify(frame.observed(), frame.observed(), bands)
         for measure in MEASURED:
-            levels = nightly_levels(frame, strata, measure, None)
-            changes = change_points([math.log(level.value) for level in levels])
-            found += [
-                Night(
-                    measure,
-                    deployment,
-                    level.date.isoformat(),
-                    level.value,
-                    level.interval,
-                    change_point=number in changes,
-                )
-                for number, level in enumerate(levels)
-            ]
+            found += as_nights(measure, deployment, nightly_levels(frame, strata, measure, None))
     return tuple(found)
