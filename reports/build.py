@@ -241,7 +241,7 @@ class _Builder:
         results = []
         if "acceptance_length" in gates:
             origin = comparison.origin_of(ACCEPTANCE_LENGTH)
-            counts = [self._acceptance(comparison, side, origin) for side in comparison.sides]
+            counts = [self._acceptance(side, origin) for side in comparison.sides]
             results.append(
                 correctness.acceptance_gate(
                     gates["acceptance_length"],
@@ -269,7 +269,7 @@ class _Builder:
             )
         return results
 
-    def _acceptance(self, comparison: Comparison, side: Selection, origin: str | None) -> Acceptance:
+    def _acceptance(self, side: Selection, origin: str | None) -> Acceptance:
         if origin is None:
             return Acceptance(0.0, 0.0, 0.0, None)
         columns = self.reader.frame(side, origin).columns

@@ -144,7 +144,7 @@ def estimate(
     rows = tuple(_row(acceptance, gamma, t0, times.get(gamma)) for gamma in sorted(set(gammas)))
     timed = [row for row in rows if row.tpot_ms is not None]
     best = min(timed, key=lambda row: (row.tpot_ms or math.inf, row.gamma)) if timed else rows[-1]
-    return Estimate(best, rows, checklist(acceptance, best, t0, times.get(best.gamma), facts or Facts()))
+    return Estimate(best, rows, checklist(best, t0, times.get(best.gamma), facts or Facts()))
 
 
 def _row(acceptance: Sequence[float], gamma: int, t0: float | None, time: RoundTime | None) -> Row:
@@ -175,9 +175,7 @@ def _row(acceptance: Sequence[float], gamma: int, t0: float | None, time: RoundT
     )
 
 
-def checklist(
-    acceptance: Sequence[float], best: Row, t0: float | None, time: RoundTime | None, facts: Facts
-) -> tuple[Answer, ...]:
+def checklist(best: Row, t0: float | None, time: RoundTime | None, facts: Facts) -> tuple[Answer, ...]:
     """The questions to ask before speculation is switched on, each answered from numbers or left open."""
     equal = break_even_acceptance(best.expected_length, best.gamma) if best.gamma else None
     draft = time.draft / t0 if time and time.draft is not None and t0 else None

@@ -16,6 +16,7 @@ from tests.captures import DATA
 from tests.ingest.exposition_writer import draw, expected, stated, write
 from tests.ingest.recording import RecordingSink, read_many
 from tests.scale import scaled, tried
+from tests.simulator.text import HISTOGRAMS
 
 AT = dt.datetime(2026, 9, 14, 8, 0, 0)
 MARK = re.compile(r"^# scraped_at .*\n", re.MULTILINE)
@@ -147,18 +148,7 @@ COLUMNS = {
     "prefix_hits": "prefix_cache_hits_total",
     "finished": "request_success_total",
     "waiting_by_reason": "num_requests_waiting_by_reason",
-    "ttft": "time_to_first_token_seconds",
-    "itl": "inter_token_latency_seconds",
-    "request_tpot": "request_time_per_output_token_seconds",
-    "e2e": "e2e_request_latency_seconds",
-    "queue": "request_queue_time_seconds",
-    "prefill": "request_prefill_time_seconds",
-    "decode": "request_decode_time_seconds",
-    "inference": "request_inference_time_seconds",
-    "prompt_len": "request_prompt_tokens",
-    "output_len": "request_generation_tokens",
-    "iteration_tokens": "iteration_tokens_total",
-    "request_preemptions": "request_num_preemptions",
+    **HISTOGRAMS,
 }
 
 
