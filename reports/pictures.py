@@ -94,9 +94,7 @@ def still(spec: dict[str, Any], name: str) -> str:
 
 def _shared_shapes(svg: str, name: str) -> str:
     """The picture with coordinates to a tenth of a pixel, and each shape that recurs written once."""
-    short = _COORDINATES.sub(
-        lambda found: _DECIMALS.sub(lambda n: f"{float(n[0]):.1f}".removesuffix(".0"), found[0]), svg
-    )
+    short = _COORDINATES.sub(lambda found: _DECIMALS.sub(_tenth, found[0]), svg)
     counts = Counter(shape for _, shape in _PLACED.findall(short))
     shared = {shape: f"{name}-{number}" for number, (shape, n) in enumerate(counts.most_common()) if n > RECURRING}
     used = _PLACED.sub(
