@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ..schemas.raw import DEPLOYMENTS
+from .batch import SCHEMAS
 from .content_hash import digest, hexdigest
-from .sink import SCHEMAS
 
 if TYPE_CHECKING:
     from ..schemas.warehouse import Warehouse

@@ -6,13 +6,13 @@ import datetime as dt
 import logging
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..schemas.errors import SpecledgerError
 from ..schemas.lock import exclusive
+from .batch import Batch
 from .content_hash import digest, hexdigest
 from .deployments import ensure_deployments, store_labels
 from .formats import FORMATS, UNKNOWN, Format
@@ -24,7 +24,8 @@ from .publishing import recover
 from .reader import Input, InputContext, Progress, Sink
 from .readings import Read, Reading, Readings, ended, read
 from .report import IngestReport
-from .sink import Batch, InputSink, ManySink
+from .rotation import Carried, follows
+from .sink import InputSink, ManySink
 
 if TYPE_CHECKING:
     from ..schemas.warehouse import Warehouse
@@ -60,7 +61,7 @@ class Session:
         self._formats_in: dict[str, set[str]] = {}
         self._refused: list[Refused] = []
         self._waiting: list[Waiting] = []
-        self._carried: dict[tuple[str, str], tuple[str, Mapping[str, Any], Any]] = {}
+        self._carried = Carried()
         self._spooled: list[Path] = []
 
     def run(self, located: list[Located], labels: dict[str, str]) -> IngestReport:
@@ -104,7 +105,7 @@ class Session:
                 self._read_many(item.format, waiting)
             else:
                 waiting.take()
-                self._read_one(item, followed=item.format.carries and self._follows(item, waiting))
+                self._read_one(item, followed=follows(item, waiting))
                 waiting.put_back()
             if self._full():
                 self._commit()
@@ -125,7 +126,7 @@ class Session:
         self._formats_in.setdefault(found.rotation[0], set()).add(name)
         if isinstance(outcome, AlreadyKnown):
             self._report.of(name).known += 1
-            self._carry(found, outcome.format, outcome.known.resume)
+            self._carried.keep(found, outcome.format, outcome.known.resume)
             return None
         return outcome
 
@@ -146,7 +147,7 @@ class Session:
     # --- reading -------------------------------------------------------------------------------------------------
 
     def _read_one(self, item: Prepared, *, followed: bool = False) -> None:
-        item = self._with_carried(item, followed)
+        item = self._carried.given_to(item, followed=followed)
         number = self._batch.open(item.context, item.format.name, item.before)
         try:
             found = self._read(item, InputSink(self._batch, number))
@@ -253,7 +254,8 @@ class Session:
             self._batch.reject(number, found.position, found.damage, "", 1)
         self._known.add(found.known)
         self._batch.finish(number, found.known)
-        self._carry(item.located, item.format, found.progress.resume, None if found.damage else found.progress.torn)
+        torn = None if found.damage else found.progress.torn
+        self._carried.keep(item.located, item.format, found.progress.resume, torn)
 
     def _fail(self, item: Prepared, number: int, error: Exception) -> None:
         """A failing reader is a fault of ours: what it read is kept, the rest refused, and the next run tries again."""
@@ -284,34 +286,6 @@ class Session:
             now_known = Known(found.source, progress.offset, "", identity, progress.resume, progress.offset)
             self._known.add(now_known)
             self._batch.finish(number, now_known)
-
-    # --- what goes on from one file of a rotated set to the next -----------------------------------------------------
-
-    def _carry(self, found: Located, kind: Format, resume: Mapping[str, Any], torn: Any = None) -> None:
-        if kind.carries:
-            self._carried[found.rotation] = (kind.name, resume, torn)
-
-    def _with_carried(self, item: Prepared, followed: bool) -> Prepared:
-        """A file read from its start with what the reader remembered at the end of the file before."""
-        context = replace(item.context, followed=followed)
-        name, resume, torn = self._carried.get(item.located.rotation, ("", {}, None))
-        if name == item.format.name and not context.offset:
-            context = replace(context, resume=resume, torn=torn)
-        return replace(item, context=context)
-
-    @staticmethod
-    def _follows(item: Prepared, waiting: Lookahead) -> bool:
-        """Whether the next input is the next file of the same set, new, not a copy, and at least a line long."""
-        following = waiting.peek() if waiting.rotation == item.located.rotation else None
-        return (
-            isinstance(following, Prepared)
-            and following.format is item.format
-            and following.located.rotation == item.located.rotation
-            and not following.context.offset
-            and b"\n" in following.head
-            and not following.head.startswith(item.head[: len(following.head)])
-            and not item.head.startswith(following.head)
-        )
 
     # --- refusing ------------------------------------------------------------------------------------------------
 

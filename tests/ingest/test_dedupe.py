@@ -11,8 +11,8 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specledger.ingest.batch import SCHEMAS, TABLES
 from specledger.ingest.dedupe import Own, PartitionKeys
-from specledger.ingest.sink import SCHEMAS, TABLES
 
 NOON = dt.datetime(2026, 9, 14, 12)
 MORNING, EVENING = dt.datetime(2026, 9, 14, 20), dt.datetime(2026, 9, 15, 8)

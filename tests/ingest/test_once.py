@@ -412,7 +412,7 @@ def test_a_run_that_dies_at_any_step_and_is_run_again_ends_in_the_same_state(
 def test_commit_records_are_put_together_without_losing_one(
     tmp_path: Path, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("specledger.ingest.sink.RECORD_FILES", 3)
+    monkeypatch.setattr("specledger.ingest.batch.RECORD_FILES", 3)
     for number in range(7):
         (tmp_path / f"{number}.jsonl").write_text(jsonl(number, number + 1))
         take(warehouse, tmp_path / f"{number}.jsonl")

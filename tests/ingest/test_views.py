@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from specledger.ingest.sink import SCHEMAS, TABLES
+from specledger.ingest.batch import SCHEMAS, TABLES
 from specledger.schemas.warehouse import Warehouse, scan
 from tests.ingest.contents import rows
 
