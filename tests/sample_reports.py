@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -168,3 +169,14 @@ def hostile() -> Report:
         reason=text,
         load_bands=(),
     )
+
+
+REPORTS: dict[str, Callable[[], Report]] = {
+    "example": example,
+    "hostile": hostile,
+    "no data": no_data,
+    "not comparable": not_comparable,
+    "one request": one_request,
+    "no gates": lambda: report(verdict="no_data"),
+}
+"""What every writer must cope with."""

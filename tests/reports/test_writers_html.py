@@ -14,16 +14,7 @@ from lxml import html as parser
 from specledger.reports import html
 from specledger.reports.model import Advice, DeploymentFacts, Origin, Report, Side, Stratum
 from tests.sample_nights import long_report
-from tests.sample_reports import HOSTILE, example, gate, hostile, no_data, not_comparable, one_request, report
-
-REPORTS = {
-    "example": example,
-    "hostile": hostile,
-    "no data": no_data,
-    "not comparable": not_comparable,
-    "one request": one_request,
-    "no gates": lambda: report(verdict="no_data"),
-}
+from tests.sample_reports import HOSTILE, REPORTS, example, gate, hostile, no_data, report
 
 
 @pytest.fixture(scope="module", params=REPORTS)

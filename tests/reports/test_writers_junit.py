@@ -10,17 +10,9 @@ from lxml import etree
 
 from specledger.reports import junit
 from specledger.reports.model import Report
-from tests.sample_reports import EXAMPLE, example, gate, hostile, no_data, not_comparable, one_request, report
+from tests.sample_reports import EXAMPLE, REPORTS, gate, report
 
 SCHEMA = etree.XMLSchema(file=str(EXAMPLE.with_name("junit.xsd")))
-REPORTS = {
-    "example": example,
-    "hostile": hostile,
-    "no data": no_data,
-    "not comparable": not_comparable,
-    "one request": one_request,
-    "no gates": lambda: report(verdict="no_data"),
-}
 
 
 def cases(judged: Report) -> dict[str, list[tuple[str, str]]]:

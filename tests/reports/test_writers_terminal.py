@@ -10,16 +10,9 @@ import pytest
 from specledger.reports import terminal
 from specledger.reports.model import Report
 from specledger.reports.plain import cut, one_line, padded, width
-from tests.sample_reports import example, hostile, no_data, not_comparable, one_request, report
+from tests.sample_reports import REPORTS, example, no_data
 
-ALL = {
-    "example": example(),
-    "hostile": hostile(),
-    "no data": no_data(),
-    "not comparable": not_comparable(),
-    "one request": one_request(),
-    "no gates": report(verdict="no_data"),
-}
+ALL = {name: made() for name, made in REPORTS.items()}
 
 
 class Terminal(io.StringIO):
