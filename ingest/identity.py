@@ -98,6 +98,11 @@ class KnownInputs:
                 return known
         return None
 
+    def recorded(self, stored_hash: str) -> Known | None:
+        """The last record with this stored hash of the content."""
+        found = self._find(self._by_content, self._new_by_content, stored_hash.partition("@")[0])
+        return next((known for known in found if known.content_hash == stored_hash), None)
+
     def prefixes(self, head: bytes, source: str) -> list[Known]:
         """Known inputs that may be the beginning of one with this head; their hash is yet to be checked.
 

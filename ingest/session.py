@@ -18,8 +18,9 @@ from .deployments import ensure_deployments, store_labels
 from .formats import FORMATS, UNKNOWN, Format
 from .identity import Known, KnownInputs
 from .lookahead import Lookahead
+from .looked_at import LookedAt
 from .opening import Located, modified_at, named_instant
-from .prepare import AlreadyKnown, Options, Prepared, Refused, Waiting, prepare, refused
+from .prepare import AlreadyKnown, Options, Prepared, Refused, Waiting, refused
 from .publishing import recover
 from .reader import Input, InputContext, Progress, Sink
 from .readings import Read, Reading, Readings, ended, read
@@ -70,11 +71,13 @@ class Session:
             self._warehouse.mark()
             recover(self._warehouse)
             self._known = KnownInputs(self._warehouse, self._options.deployment, self._options.server, self._now)
+            self._looked_at = LookedAt(self._warehouse, self._options)
             try:
                 self._read_all(located)
                 self._refuse_all()
                 self._remember_waiting()
                 self._commit()
+                self._looked_at.save()
             finally:
                 self._batch.discard()
                 if self._readings:
@@ -118,7 +121,7 @@ class Session:
             return None
         if found.url:
             return found
-        outcome = prepare(found, found.path or self._spool(), self._options, self._known)
+        outcome = self._looked_at.prepare(found, found.path or self._spool(), self._known)
         if isinstance(outcome, Refused | Waiting):
             self._set_aside(outcome)
             return None
