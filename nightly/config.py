@@ -5,6 +5,7 @@ Paths are relative to the folder of the file. Whatever is wrong is one ConfigErr
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import hashlib
 import re
@@ -107,6 +108,10 @@ class Comparison:
     within_days: int
     gates: GateSet
     acknowledged: tuple[Acknowledgement, ...]
+
+    def reach(self, date: dt.date) -> dt.date:
+        """The first night that a night of this date may be held against; bad ones before it do not matter."""
+        return date - dt.timedelta(self.within_days)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import dataclasses
 import datetime as dt
 import functools
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,19 @@ class Nights:
         with self._warehouse.connect(["deployments"]) as connection:
             return Selector.of(self._warehouse, connection)
 
+    def looked_at(self, dates: Collection[dt.date], judged: Iterable[dt.date]) -> set[dt.date]:
+        """Those of the judged nights whose records matter where nights of these dates are judged."""
+        first = {date: min(comparison.reach(date) for comparison in self._config.comparisons) for date in dates}
+        return {day for day in judged if any(first[date] <= day <= date for date in dates)}
+
     def fingerprint(self, date: dt.date, records: Records) -> str:
         """Of everything the reports of a night rest on: cells, marts, evaluations, configuration, earlier verdicts."""
         computed = [(str(day), state.cells, state.marts) for day, state in self._computed if day <= date]
         evaluated = [str(file) for file in self._evaluated if file[0] <= date]
         bad = [
-            sorted(str(day) for day in bad_dates(records.values(), comparison.name) if day < date)
+            sorted(
+                str(day) for day in bad_dates(records.values(), comparison.name) if comparison.reach(date) <= day < date
+            )
             for comparison in self._config.comparisons
         ]
         said = repr((__version__, self._config.fingerprint, str(date), computed, evaluated, bad))
@@ -93,9 +100,8 @@ class Nights:
         """
         if comparison.baseline is not None:
             return comparison.baseline.replace("$night", f"DATE '{date}'")
-        first = date - dt.timedelta(comparison.within_days)
         measured = self.selector.select(comparison.candidate).dates
-        good = [day for day in measured if first <= day < date and day not in bad]
+        good = [day for day in measured if comparison.reach(date) <= day < date and day not in bad]
         return on(comparison.candidate, good[-comparison.nights :])
 
 

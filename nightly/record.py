@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime as dt
 import json
@@ -136,9 +137,18 @@ def read(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def nights(out: Path) -> dict[dt.date, dict[str, Any]]:
-    """The records of all nights that were judged, by date."""
-    records = (read(path) for path in sorted(out.glob(f"[0-9]*/{RECORD}")))
+def judged_dates(out: Path) -> list[dt.date]:
+    """The nights that have a record, rising."""
+    found = []
+    for path in out.glob(f"[0-9]*/{RECORD}"):
+        with contextlib.suppress(ValueError):
+            found.append(dt.date.fromisoformat(path.parent.name))
+    return sorted(found)
+
+
+def nights(out: Path, dates: Iterable[dt.date]) -> dict[dt.date, dict[str, Any]]:
+    """The records of those nights of these dates that were judged."""
+    records = (read(out / date.isoformat() / RECORD) for date in sorted(set(dates)))
     return {record["date"]: record for record in records if record is not None}
 
 

@@ -128,20 +128,22 @@ class _Night:
 
     def judge(self, dates: Iterable[dt.date]) -> None:
         """Judge the nights, and again those that late rows have changed; in order: each is an example to the next."""
-        before = record.nights(self._config.out)
+        known = record.judged_dates(self._config.out)
+        before = record.nights(self._config.out, known[-LATE_NIGHTS:])
         self._nights = nights = Nights(self._warehouse, self._config)
-        recent = sorted(before)[-LATE_NIGHTS:]
-        late = {day for day in recent if self._got_rows(day, before[day].get("newest_ns", 0), nights.newest(day))}
+        late = {day for day in before if self._got_rows(day, before[day].get("newest_ns", 0), nights.newest(day))}
         for day in sorted(late):
             rows = {deployment: count for (date, deployment), count in self._written.items() if date == day}
             self.record.late = [*self.record.late, Late(day.isoformat(), rows)]
             logger.info("%s: rows came after it had been judged; it is judged again.", day)
         wanted = set(dates)
+        earlier = nights.looked_at(wanted | late, known) - before.keys()
+        before |= record.nights(self._config.out, earlier)
         for date in sorted(wanted | late):
             state = nights.fingerprint(date, before)
-            known = before.get(date)
-            if known is not None and known.get("fingerprint") == state:
-                logger.info("%s: nothing has changed since it was judged: %s.", date, _verdicts(known))
+            told = before.get(date)
+            if told is not None and told.get("fingerprint") == state:
+                logger.info("%s: nothing has changed since it was judged: %s.", date, _verdicts(told))
                 if date in late:
                     record.note_newest(self._record_of(date), nights.newest(date))
             else:

@@ -66,8 +66,8 @@ class OnSpark:
 
 
 def bind_deployments(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> None:
-    """Make ``deployments`` mean all start-up records, as every transform expects it."""
-    connection.execute(f"CREATE OR REPLACE VIEW deployments AS {warehouse.select(TABLES['deployments'])}")
+    """Make ``deployments`` mean all start-up records, as transforms expect it: read once, for their files are many."""
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE deployments AS {warehouse.select(TABLES['deployments'])}")
 
 
 def _task(warehouse: Warehouse, settings: Settings, work: Work[U], unit: U) -> list[Staged]:

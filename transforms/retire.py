@@ -7,11 +7,11 @@ import datetime as dt
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..schemas import TABLES
 from ..schemas.config import Settings
 from ..schemas.warehouse import Warehouse
 from .carry import CARRY_DAYS
 from .database import connect
+from .engines import bind_deployments
 from .fingerprints import Fingerprints, StartRecords
 from .plan import Plan
 from .state import State
@@ -48,5 +48,5 @@ def retire(warehouse: Warehouse, last: dt.date) -> None:
 
 def _plan(warehouse: Warehouse, settings: Settings) -> Plan:
     with connect(warehouse, settings) as connection:
-        connection.execute(f"CREATE VIEW deployments AS {warehouse.select(TABLES['deployments'])}")
+        bind_deployments(connection, warehouse)
         return Plan(warehouse, Fingerprints(settings, StartRecords(connection)), None, force=False)
