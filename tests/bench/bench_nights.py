@@ -57,8 +57,9 @@ def write(folder: Path, number: int) -> Path:
     written = dt.datetime.combine(day(number), dt.time(4), dt.UTC).timestamp()
     for path in write_night(folder / "input" / "chat", number).values():
         os.utime(path, (written, written))
-    for path in (folder / "input" / "chat").glob(f"{day(number - FILES_KEPT)}.*"):
-        path.unlink()
+    for path in (folder / "input" / "chat").iterdir():
+        if path.name <= str(day(number - FILES_KEPT + 1)):
+            path.unlink()
     return folder / "input" / "chat"
 
 
@@ -105,7 +106,8 @@ def rows_of(warehouse: Warehouse, date: dt.date) -> Iterator[tuple[Table, str, p
             rows = pq.read_table(file.path, partitioning=None)
             if table is INGESTED_FILES:
                 rows = rows.filter(pc.match_substring(rows["source"], str(date)))
-            yield table, file.path.stem, rows
+            if rows:
+                yield table, file.path.stem, rows
 
 
 def shifted(rows: pa.Table, by: dt.timedelta) -> pa.Table:
