@@ -6,6 +6,7 @@ it is known. A file whose inode, size and times are what they were has the conte
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from pathlib import Path
@@ -41,8 +42,12 @@ class LookedAt:
         self._path = (
             warehouse.root / "_state" / "looked_at" / encode(options.deployment) / f"{encode(options.server)}.parquet"
         )
-        self._before = _read(self._path)
         self._now: dict[str, Seen] = {}
+
+    @functools.cached_property
+    def _before(self) -> dict[str, Seen]:
+        """Read when the first input is asked for: by then the lock of ingest is held."""
+        return _read(self._path)
 
     def prepare(self, found: Located, path: Path | StoredObject, known: KnownInputs) -> Outcome:
         """As ``prepare``; a file that has not changed since it was found to be known is not opened."""

@@ -55,6 +55,7 @@ class Session:
         self._readings = readings
         self._notes: dict[str, None] = {}
         self._now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+        self._looked_at = LookedAt(warehouse, options)
         self._batch = self._new_batch()
         self._bytes = 0
         self._report = IngestReport()
@@ -71,7 +72,6 @@ class Session:
             self._warehouse.mark()
             recover(self._warehouse)
             self._known = KnownInputs(self._warehouse, self._options.deployment, self._options.server, self._now)
-            self._looked_at = LookedAt(self._warehouse, self._options)
             try:
                 self._read_all(located)
                 self._refuse_all()
