@@ -71,10 +71,12 @@ class LookedAt:
         } | self._now
         if kept == self._before:
             return
+        import pyarrow.parquet as pq
+
         aside = self._warehouse.aside()
+        rows = [(source, *seen) for source, seen in sorted(kept.items())]
         try:
-            rows = [(source, *seen) for source, seen in sorted(kept.items())]
-            pl.DataFrame(rows, schema=SCHEMA, orient="row").write_parquet(aside)
+            pq.write_table(pl.DataFrame(rows, schema=SCHEMA, orient="row").to_arrow(), aside, store_schema=False)
             self._warehouse.publish(aside, self._path)
         except OSError as error:
             aside.unlink(missing_ok=True)

@@ -23,8 +23,8 @@ from .object_store import ObjectGone, Store, Tag, together
 from .warehouse import DATABASE
 
 ENVIRONMENT = "SPECLEDGER_CACHE"
-LOCAL = frozenset({DATABASE, f"_state/{DATABASE}.hash"})
-"""Files of a warehouse that speak of this machine's paths, and stay on it."""
+LOCAL = frozenset({DATABASE, f"_state/{DATABASE}.hash", "_state/looked_at"})
+"""Files and folders of a warehouse that speak of this machine's paths, and stay on it."""
 UNFINISHED = ("_tmp", "_pending")
 """Folders of a warehouse that hold what a run has not ended."""
 ABANDONED_S = 86_400.0
@@ -207,7 +207,7 @@ def walk(root: Path) -> Iterator[tuple[str, os.stat_result]]:
             for item in items:
                 path = f"{inside}{item.name}"
                 if item.is_dir(follow_symlinks=False):
-                    if path not in UNFINISHED:
+                    if path not in LOCAL.union(UNFINISHED):
                         folders.append(f"{path}/")
                 elif path not in LOCAL and not path.endswith(".lock"):
                     yield path, item.stat()
