@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..schemas.table import Table
     from ..schemas.warehouse import Warehouse
 
-FLUSH_BYTES = 128 << 20
+FLUSH_BYTES = 48 << 20
 """Estimated size of buffered rows at which they are written to files aside."""
 REJECT_TEXT = 200
 """Characters of a rejected record that are kept."""
