@@ -19,7 +19,7 @@ from pathlib import Path
 from specledger import __version__
 from tests.bench.measure import Row, table
 
-BENCHES = ("ingest", "transforms", "report", "footprint", "spark")
+BENCHES = ("ingest", "transforms", "report", "fleet", "footprint", "spark")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

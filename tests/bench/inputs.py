@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import zstandard
 
@@ -30,13 +31,13 @@ def scrape_texts(capture: str = "default_flags") -> list[str]:
     return re.split(r"^# scraped_at .*\n", text(capture, "metrics.prom.zst"), flags=re.MULTILINE)[1:]
 
 
-def scrapes(path: Path, size: float) -> Path:
-    """A file of scrapes of at least that many MB, 5 s between them."""
+def scrapes(path: Path, size: float, every_s: int = EVERY_S) -> Path:
+    """A file of scrapes of at least that many MB."""
     texts = scrape_texts()
     with path.open("w") as file:
         number = 0
         while file.tell() < size * 1e6:
-            file.write(f"# scraped_at {BEGIN + EVERY_S * number}\n{texts[number % len(texts)]}")
+            file.write(f"# scraped_at {BEGIN + every_s * number}\n{texts[number % len(texts)]}")
             number += 1
     return path
 
@@ -60,26 +61,39 @@ def server_log(path: Path, capture: str, size: float) -> Path:
     return path
 
 
-def responses(path: Path, size: float, capture: str = "spec_k3_draft") -> Path:
-    """Logged responses with detailed arrays, at least that many MB; each has an id and a time of its own."""
+def responses(
+    path: Path, size: float, capture: str = "spec_k3_draft", *, arrays: bool = True, prefix: str = "r"
+) -> Path:
+    """Logged responses with detailed arrays or without, at least that many MB; each has its own id and time."""
     # Cut once around what differs from copy to copy: dumping each line anew would take longer than reading it.
     pieces = []
     for line in text(capture, "responses.jsonl.zst").splitlines():
         row = json.loads(line)
+        kept = line if arrays else json.dumps(_without_arrays(row))
         start = f'"start_unix": {row["start_unix"]!r}'
-        pieces.append((row["start_unix"], line.replace(start, "<start>", 1).split(row["request_id"])))
+        pieces.append((row["start_unix"], kept.replace(start, "<start>", 1).split(row["request_id"])))
     span = max(start for start, _ in pieces) - min(start for start, _ in pieces) + 60
     with path.open("w") as file:
         turn = 0
         while file.tell() < size * 1e6:
             for number, (start, parts) in enumerate(pieces):
                 moved = f'"start_unix": {start + turn * span:.6f}'
-                file.write(f"r{turn}-{number}".join(parts).replace("<start>", moved, 1) + "\n")
+                file.write(f"{prefix}{turn}-{number}".join(parts).replace("<start>", moved, 1) + "\n")
             turn += 1
     return path
 
 
-def fleet(warehouse: Warehouse, turns: int, instances: int, capture: str = "spec_k3_draft") -> int:
+def _without_arrays(row: dict[str, Any]) -> dict[str, Any]:
+    """A record of a response as it is without the option for detailed arrays."""
+    for name in ("chunk_times_s", "chunk_tokens"):
+        row.pop(name, None)
+    speculation = (row["response"].get("metrics") or {}).get("speculative_decoding") or {}
+    for name in ("per_step_accepted", "per_step_drafted"):
+        speculation.pop(name, None)
+    return row
+
+
+def fleet(warehouse: Warehouse, turns: int, instances: int, capture: str = "spec_k3_draft", *, every_s: int = 1) -> int:
     """Raw snapshots of many servers whose counters rise all day as those of a capture did; how many there are."""
     import duckdb
 
@@ -100,6 +114,7 @@ def fleet(warehouse: Warehouse, turns: int, instances: int, capture: str = "spec
             f"SELECT {columns} FROM seen, latest, earliest, span, range({turns}) AS turns (turn), "
             f"range({instances}) AS servers (server) "
             "WHERE seen.scraped_at + ahead + turn * span < date_trunc('day', seen.scraped_at) + INTERVAL 1 DAY "
+            f"AND epoch_us(seen.scraped_at + turn * span) // 1_000_000 % {every_s} = 0 "
             "ORDER BY server, turn, seen.scraped_at"
         ).to_arrow_table()
     day = rows["scraped_at"][0].as_py().date()
