@@ -35,9 +35,10 @@ _BOM = b"\xef\xbb\xbf"
 _TAR = slice(257, 262)
 
 _COMMENT = re.compile(rb"#\s*(?:HELP|TYPE|UNIT)\s+[a-zA-Z_:]|#\s*scraped_at\s|#\s*EOF\s*$")
+# A line may be as long as all that is looked at: no blank and no word is tried from its middle.
 _SAMPLE = re.compile(
-    rb"[a-zA-Z_:][a-zA-Z0-9_:]*(?:\{[^}]*\}?.*?)?\s+[-+]?(?:\d|\.\d|inf\b|nan\b)[\w.+-]*(?:\s+[-+]?\d[\w.+-]*)?"
-    rb"\s*(?:#\s*\{.*)?$",
+    rb"[a-zA-Z_:][a-zA-Z0-9_:]*+(?:\{.*)?(?<!\s)\s++[-+]?(?:\d|\.\d|inf\b|nan\b)[\w.+-]*+(?:\s++[-+]?\d[\w.+-]*+)?"
+    rb"\s*+(?:#\s*+\{.*)?$",
     re.IGNORECASE,
 )
 _RECORD = re.compile(
@@ -124,7 +125,8 @@ def _from_json(text: bytes, lines: list[bytes]) -> str | None:
     return None
 
 
-_TOKEN = re.compile(rb'"((?:[^"\\]|\\.)*)"|[{}\[\],:]', re.DOTALL)
+# A string without an end goes to the end of the text, or every quote in it would be tried as the start of another.
+_TOKEN = re.compile(rb'"((?:[^"\\]++|\\.)*+)(?:"|\\?\Z)|[{}\[\],:]', re.DOTALL)
 _DEPTH = 3
 
 

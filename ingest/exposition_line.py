@@ -10,14 +10,15 @@ MAX_LABELS = 256
 
 _NAME = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _BLANKS = re.compile(rb"[ \t]*")
-_QUOTED = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+# Lines can be a megabyte long: what has matched is never tried again in another way (the + behind a quantifier).
+_QUOTED = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 # A quoted word without a value is the metric's name (names outside the classic character set).
 _LABEL = re.compile(
-    rb"[ \t]*(?:(?P<name>[a-zA-Z_][a-zA-Z0-9_]*|" + _QUOTED + rb")"
-    rb"[ \t]*(?:=[ \t]*(?P<value>" + _QUOTED + rb"))?[ \t]*(?P<next>[,}])|(?P<end>\}))"
+    rb"[ \t]*+(?:(?P<name>[a-zA-Z_][a-zA-Z0-9_]*+|" + _QUOTED + rb")"
+    rb"[ \t]*+(?:=[ \t]*+(?P<value>" + _QUOTED + rb"))?+[ \t]*+(?P<next>[,}])|(?P<end>\}))"
 )
 _VALUE = re.compile(
-    rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)|[nN][aA][nN]"
+    rb"[+-]?(?:(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]+)?|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)|[nN][aA][nN]"
 )
 # Milliseconds in the Prometheus text format, seconds with a fraction in OpenMetrics.
 _TIMESTAMP = re.compile(rb"-?[0-9]{1,15}(?:\.[0-9]{1,9})?")

@@ -107,3 +107,18 @@ def test_an_outline_holds_keys_to_three_levels_also_of_cut_text() -> None:
 
 def test_keys_inside_of_text_are_no_keys() -> None:
     assert outline(rb'{"prompt": "{\"usage\": 1}", "n": 1}') == {("prompt",): '{\\"usage\\": 1}', ("n",): ""}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"vllm:a{" + b"a" * 60_000,
+        b"vllm:a{" + b" 1" * 30_000 + b"!",
+        b"a" + b" " * 60_000 + b"!",
+        b'{"a":"' + b'\\"' * 30_000,
+    ],
+    ids=["labels without an end", "numbers", "blanks", "a string without an end"],
+)
+def test_a_long_line_is_looked_at_once(line: bytes) -> None:
+    """Tried from each of its bytes again, one of these would take minutes."""
+    assert detect(line + b"\n" + line).format is None

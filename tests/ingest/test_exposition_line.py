@@ -76,3 +76,14 @@ def test_a_series_is_all_of_the_text() -> None:
     assert parse_series(b'x{a="1"}') == series("x", a="1")
     with pytest.raises(LineError, match="goes on"):
         parse_series(b'x{a="1"} 5')
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"x " + b"1" * 1_000_000 + b"!", b"x{a" + b" " * 1_000_000, b'x{a="' + b'\\"' * 500_000],
+    ids=["a number that is none", "a name without a value", "a quote without an end"],
+)
+def test_a_long_line_is_read_once(line: bytes) -> None:
+    """Tried from each of its bytes again, one of these would take hours."""
+    with pytest.raises(LineError):
+        parse_sample(line)
