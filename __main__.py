@@ -6,6 +6,7 @@ import importlib
 import io
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -174,12 +175,19 @@ def _explain(error: SpecledgerError | click.ClickException | click.Abort | OSErr
 
 OUTSIDE_DUCKDB = frozenset({"IOException", "OutOfMemoryException", "TransactionException"})
 """Errors of DuckDB whose cause is a disk, a file or memory, not a query."""
+_PARQUET = re.compile(r"""['"](/[^'"\n]*\.parquet)['"]""")
 
 
 def _explain_duckdb(error: Exception) -> str | None:
     """What to say of an error of DuckDB that is no fault of ours; it is told by name, for DuckDB may not be loaded."""
     kind = type(error)
-    if "duckdb" not in kind.__module__ or kind.__name__ not in OUTSIDE_DUCKDB:
+    if "duckdb" not in kind.__module__:
+        return None
+    if found := _PARQUET.search(str(error)):
+        from .schemas.warehouse import damaged
+
+        return damaged(found[1], str(error).splitlines()[0].partition(found[0])[0].strip() or "it cannot be read")
+    if kind.__name__ not in OUTSIDE_DUCKDB:
         return None
     return f"DuckDB could not go on: {str(error).splitlines()[0].rstrip('.')}; run the same again once that is mended."
 

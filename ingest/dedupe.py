@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ..schemas.raw import HISTOGRAM
+from .frames import damage_told, stored
 
 if TYPE_CHECKING:
     from ..schemas.table import Table
@@ -161,9 +162,10 @@ class PartitionKeys:
 
     def _load(self, path: Path, columns: list[str]) -> pl.DataFrame:
         """These columns of a file; null where an older specledger did not write one of them."""
-        stored = pl.read_parquet_schema(path)
-        rows = pl.read_parquet(path, columns=[name for name in columns if name in stored], hive_partitioning=False)
-        missing = (pl.lit(None, self.schema[name]).alias(name) for name in columns if name not in stored)
+        with damage_told(path):
+            known = pl.read_parquet_schema(path)
+        rows = stored(path, [name for name in columns if name in known])
+        missing = (pl.lit(None, self.schema[name]).alias(name) for name in columns if name not in known)
         return rows.with_columns(missing).select(columns).cast({name: self.schema[name] for name in columns})
 
     def _read_overlapping(self, rows: pl.DataFrame) -> None:
@@ -208,7 +210,8 @@ def _overlaps(path: Path, ranges: Mapping[str, tuple[Any, Any]]) -> bool:
     """Whether the statistics of a file leave it open that it holds rows inside all the ranges."""
     import pyarrow.parquet as pq
 
-    metadata = pq.read_metadata(path)
+    with damage_told(path):
+        metadata = pq.read_metadata(path)
     places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
     for name, (low, high) in ranges.items():
         if low is None or high is None:

@@ -11,6 +11,7 @@ import polars as pl
 from ..schemas.raw import DEPLOYMENTS
 from .batch import SCHEMAS
 from .content_hash import digest, hexdigest
+from .frames import stored
 
 if TYPE_CHECKING:
     from ..schemas.warehouse import Warehouse
@@ -41,7 +42,7 @@ def _current_labels(warehouse: Warehouse, deployment: str) -> tuple[dict[str, st
     paths = [file.path for file in warehouse.files(DEPLOYMENTS, deployment=deployment)]
     if not paths:
         return labels, dt.datetime.min
-    rows = pl.read_parquet(paths, columns=["labels", "labelled_at"], hive_partitioning=False)
+    rows = pl.concat([stored(path, ["labels", "labelled_at"]) for path in paths])
     rows = rows.filter(pl.col("labelled_at").is_not_null()).sort("labelled_at", maintain_order=True)
     for given in rows["labels"].to_list():
         labels.update(given or {})

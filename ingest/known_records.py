@@ -16,6 +16,7 @@ import polars as pl
 
 from ..schemas.raw import INGESTED_FILES
 from ..schemas.warehouse import encode
+from .frames import stored
 
 if TYPE_CHECKING:
     from ..schemas.warehouse import Warehouse
@@ -59,7 +60,7 @@ def records(warehouse: Warehouse, deployment: str) -> pl.DataFrame:
 def _read(files: Mapping[str, Path]) -> pl.DataFrame:
     frames = [_COPY.to_frame()]
     for name, path in files.items():
-        rows = pl.read_parquet(path, columns=list(SCHEMA), hive_partitioning=False).cast(SCHEMA)
+        rows = stored(path, list(SCHEMA)).cast(SCHEMA)
         frames.append(rows.with_columns(pl.lit(name).alias(_FILE)))
     return pl.concat(frames)
 

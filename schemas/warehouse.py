@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import TABLES, layout
+from . import RAW_TABLES, TABLES, layout
 from .errors import EmptyWarehouse, UsageError, WarehouseError
 from .raw import DEPLOYMENTS, REQUESTS, SNAPSHOTS
 from .table import Table, literal, quote
@@ -203,6 +203,16 @@ class Warehouse:
         _bring(self.root, (file.path for file in files))
         everything = [str((self.root / table.name).resolve() / "*" / "*" / "*.parquet")]
         return scan(table, everything, merge=_to_merge(table, (file.path.name for file in files)))
+
+
+def damaged(path: str | os.PathLike[str], reason: str) -> str:
+    """What to say of a Parquet file of a warehouse that cannot be read, and what helps."""
+    folders = set(Path(path).parts)
+    if folders.intersection(TABLES) and folders.isdisjoint(table.name for table in RAW_TABLES):
+        helps = "remove it, then run specledger transform --force"
+    else:
+        helps = "restore it from a backup, or remove it and the folder ingested_files, then ingest the inputs again"
+    return f"{path} is damaged ({reason.rstrip('.')}): {helps}."
 
 
 def reading() -> duckdb.DuckDBPyConnection:

@@ -135,3 +135,21 @@ def test_a_warehouse_that_cannot_be_written_is_one_sentence(cli: CommandLine, re
     result = cli.run("ingest", responses)
     assert result.exit_code == 4
     assert "cannot be written" in result.stderr
+
+
+@pytest.mark.parametrize("table", ["requests", "deployments", "ingested_files", "latency"])
+def test_a_damaged_file_is_one_sentence_that_names_it(cli: CommandLine, responses: Path, table: str) -> None:
+    cli.ok("ingest", responses)
+    cli.ok("transform")
+    (path, *_) = sorted((cli.warehouse / table).glob("*/*/*.parquet"))
+    path.write_bytes(path.read_bytes()[:-20])
+    responses.write_text(GOOD.replace('"a"', '"b"'))
+    failed = [
+        result
+        for command in ("check", "ingest", "transform")
+        if (result := cli.run(command, *[responses][: command == "ingest"])).exit_code
+    ]
+    assert failed
+    assert [(one.exit_code, "Traceback" in one.stderr, f"{path.name} is damaged" in one.stderr) for one in failed] == [
+        (4, False, True)
+    ] * len(failed)

@@ -10,7 +10,7 @@ import pytest
 
 from specledger.schemas import TABLES
 from specledger.schemas.errors import WarehouseError
-from specledger.schemas.warehouse import Warehouse
+from specledger.schemas.warehouse import Warehouse, damaged
 
 TABLE = TABLES["quality"]
 NOBODY = 65_534
@@ -60,3 +60,17 @@ def _refused(warehouse: Warehouse) -> bool:
     except WarehouseError as error:
         return "may not be read" in str(error)
     return False
+
+
+@pytest.mark.parametrize(
+    ("table", "helps"),
+    [
+        ("latency", "transform --force"),
+        ("cells_snapshots", "transform --force"),
+        ("snapshots", "ingest the inputs again"),
+    ],
+)
+def test_of_a_damaged_file_is_said_which_it_is_and_what_helps(tmp_path: Path, table: str, helps: str) -> None:
+    path = Warehouse(tmp_path).partition(TABLES[table], dt.date(2026, 11, 1), "a") / "x.parquet"
+    assert damaged(path, "it is cut.").startswith(f"{path} is damaged (it is cut): ")
+    assert helps in damaged(path, "it is cut.")
