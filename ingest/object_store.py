@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 READ_BYTES = 8 << 20
 """Bytes asked of the store at once."""
 _MAGIC = re.compile(r"[*\[]")
+_AWS = re.compile(r"AWS Error (\w+) during \w+ operation: (?:curlCode: \d+, )?([^;]*)")
+"""How Arrow words what an S3 store or the network answered."""
 _ACCOUNTS = ("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
 _KEYS = ("AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY")
 
@@ -57,8 +59,8 @@ def find(url: str) -> list[StoredObject]:
     try:
         found = list(_listed(store, key))
     except OSError as error:
-        what = str(error).splitlines()[0][:300]
-        raise RemoteError(f"{shown} cannot be listed ({what}): check its name, credentials and the network.") from error
+        what, helps = _told(error)
+        raise RemoteError(f"{shown} cannot be listed ({what}): {helps}.") from error
     if not found:
         what = "matches nothing" if _MAGIC.search(key) else "does not exist"
         raise NothingFound(f"{shown} {what}: give an existing object, prefix or glob.", url)
@@ -73,6 +75,19 @@ def find(url: str) -> list[StoredObject]:
         )
         for one in found
     ]
+
+
+def _told(error: OSError) -> tuple[str, str]:
+    """What the store or the network said, without the request, and what to check."""
+    text = str(error).splitlines()[0][:300].rstrip(" .")
+    found = _AWS.search(text)
+    if found is None:
+        return text, "check its name, credentials and the network"
+    word, detail = found[1].lower().replace("_", " "), found[2].strip(" .")
+    if found[1] == "NETWORK_CONNECTION":
+        return detail or word, "check the endpoint, whether it speaks http or https, and the network"
+    what = word if detail in ("", "No response body") else f"{word}: {detail}"
+    return what, "check its name, the credentials and what they allow"
 
 
 def _connect(scheme: str, name: str, options: str, shown: str) -> tuple[FileSystem, str]:

@@ -108,7 +108,7 @@ def test_credentials_and_options_are_stored_nowhere(store: ObjectServer) -> None
 
 
 def test_a_store_that_refuses_is_an_error_that_says_so(store: ObjectServer) -> None:
-    with pytest.raises(RemoteError, match=r"s3://forbidden/x cannot be listed .*check its name"):
+    with pytest.raises(RemoteError, match=r"s3://forbidden/x cannot be listed \([^A-Z]*\): check its name, the cred"):
         locate([store.url("forbidden/x")])
 
 
@@ -139,3 +139,10 @@ def test_other_stores_are_asked_by_their_own_libraries(monkeypatch: pytest.Monke
 def _parts(url: str) -> tuple[str, str, str, str]:
     scheme, _, name = url.partition("://")
     return scheme, name, "", url
+
+
+def test_a_store_that_is_not_there_is_told_from_one_that_refuses(store: ObjectServer) -> None:
+    """Nothing of the request is told, but what may be wrong is."""
+    with pytest.raises(RemoteError, match=r"^s3://logs/x cannot be listed \([^()]*\): check the endpoint") as failed:
+        locate(["s3://logs/x?endpoint_override=127.0.0.1:1&scheme=http"])
+    assert "AWS" not in str(failed.value)
