@@ -9,9 +9,11 @@ from ..schemas import TABLES
 from ..schemas.warehouse import Warehouse
 from .catalog import transforms
 from .fingerprints import Fingerprints, digest
-from .marts_run import LEDGER_REACH
+from .marts_run import LEDGER_REACH, OWN, REACHING
 from .partitions import Inputs, Partition, RawFiles
 from .state import DateState, State
+
+STAGES = {"cells": transforms("cells"), "marts": OWN, "ledger": REACHING}
 
 
 class Plan:
@@ -21,6 +23,7 @@ class Plan:
         self, warehouse: Warehouse, fingerprints: Fingerprints, dates: Iterable[dt.date] | None, force: bool
     ) -> None:
         chosen = None if dates is None else sorted(set(dates))
+        self._warehouse = warehouse
         self._fingerprints = fingerprints
         self._force = force
         self._raw = RawFiles(warehouse, chosen)
@@ -34,6 +37,8 @@ class Plan:
             | {partition.date for partition in stored}
         )
         wanted = {day for day in self.days if not self._of(day).retired}
+        for day in wanted:
+            self._forget_losses(day)
         self._inputs = {part: self._raw.inputs(part) for part in sorted(everything) if part.date in wanted}
         self._current = {part: fingerprints.cells(part, inputs) for part, inputs in self._inputs.items()}
         known = {Partition(day, deployment) for day in wanted for deployment in self._of(day).cells}
@@ -55,13 +60,13 @@ class Plan:
         """Remember that the cells of these partitions are those of their inputs."""
         for part in partitions:
             self._of(part.date).cells[part.deployment] = self._current[part]
-        self._save({part.date for part in partitions})
+        self._save({part.date for part in partitions}, "cells")
 
     def cells_removed(self, partitions: Iterable[Partition]) -> None:
         """Remember that these partitions have no cells any more."""
         for part in partitions:
             self._of(part.date).cells.pop(part.deployment, None)
-        self._save({part.date for part in partitions})
+        self._save({part.date for part in partitions}, "cells")
 
     def days_with_other_marts(self) -> list[dt.date]:
         """Dates whose marts are not those of their cells."""
@@ -80,7 +85,7 @@ class Plan:
             self._of(day).marts = self._marts(day)
             if plain is not None:
                 self._of(day).plain = day in plain
-        self._save(days)
+        self._save(days, "marts")
 
     def days_with_other_ledgers(self) -> list[dt.date]:
         """Dates whose ledger is not that of the marts it is taken from; only dates near those of this run."""
@@ -101,7 +106,7 @@ class Plan:
         """Remember that the ledgers of these dates are those of the marts around them."""
         for day in days:
             self._of(day).ledger = self._ledger(day)
-        self._save(day for day in days if self._of(day).cells)
+        self._save([day for day in days if self._of(day).cells], "ledger")
         for day in days:
             if not self._of(day).cells:
                 self._state.forget(day)
@@ -121,8 +126,23 @@ class Plan:
             self._known[day] = self._state.read(day)
         return self._known[day]
 
-    def _save(self, days: Iterable[dt.date]) -> None:
+    def _forget_losses(self, day: dt.date) -> None:
+        """Take what has lost files for not computed."""
+        known = self._of(day)
+        lost = {stage for stage, count in known.files.items() if self._count(day, stage) < count}
+        if "cells" in lost:
+            known.cells = dict.fromkeys(known.cells, "")
+        if lost & {"cells", "marts"}:
+            known.marts = None
+        if lost:
+            known.ledger = None
+
+    def _count(self, day: dt.date, stage: str) -> int:
+        return sum(len(self._warehouse.files(TABLES[table.name], date=day)) for table in STAGES[stage])
+
+    def _save(self, days: Iterable[dt.date], stage: str) -> None:
         for day in set(days):
+            self._known[day].files[stage] = self._count(day, stage)
             self._state.write(day, self._known[day])
 
 

@@ -21,6 +21,8 @@ class DateState:
     """Whether a deployment may have run without speculation, so that others can take ordinary decode from it."""
     retired: bool = False
     """Whether rows that it was computed from have been removed, or are about to be: it stays as it is."""
+    files: dict[str, int] = field(default_factory=dict)
+    """How many files there are of its cells, of its marts, and of its ledger: fewer are a loss, and computed again."""
 
 
 class State:
@@ -44,6 +46,7 @@ class State:
                 stored["ledger"],
                 stored.get("plain", True),
                 stored.get("retired", False),
+                dict(stored.get("files", {})),
             )
         except (OSError, ValueError, KeyError, TypeError):
             return DateState()

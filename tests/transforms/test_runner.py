@@ -164,6 +164,16 @@ def test_what_has_not_changed_is_left_alone(copied: Warehouse) -> None:
     assert {path: path.stat().st_mtime_ns for path in copied.root.rglob("*.parquet")} == before
 
 
+@pytest.mark.parametrize("table", ["cells_requests", "acceptance", "ledger"])
+def test_what_has_lost_a_file_is_computed_again(copied: Warehouse, table: str) -> None:
+    before = stored(copied)
+    copied.files(TABLES[table], date=DAY)[0].path.unlink()
+    assert stored(copied) != before
+    transform(copied)
+    assert stored(copied) == before
+    assert transform(copied).dates == ()
+
+
 def test_computing_again_writes_the_same_bytes(copied: Warehouse) -> None:
     before = digests(copied)
     shutil.rmtree(copied.root / "_state")
