@@ -15,8 +15,9 @@ from ..reports.build import Question, build
 from ..reports.model import Report, Side
 from ..reports.selection import NOTHING, Selector
 from ..schemas import TABLES
-from ..schemas.warehouse import Warehouse
+from ..schemas.warehouse import Warehouse, reading
 from ..transforms.partitions import INPUTS
+from ..transforms.start_rows import bind_deployments
 from ..transforms.state import State
 from ..version import __version__
 from . import hook
@@ -46,7 +47,8 @@ class Nights:
     @functools.cached_property
     def selector(self) -> Selector:
         """Of everything that was measured in the warehouse."""
-        with self._warehouse.connect(["deployments"]) as connection:
+        with reading() as connection:
+            bind_deployments(connection, self._warehouse)
             return Selector.of(self._warehouse, connection)
 
     def looked_at(self, dates: Collection[dt.date], judged: Iterable[dt.date]) -> set[dt.date]:

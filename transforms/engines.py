@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ..schemas import TABLES
 from ..schemas.config import Settings
 from ..schemas.warehouse import Warehouse
 from .database import Limits, connect
 from .results import Staged
+from .start_rows import bind_deployments
 
 if TYPE_CHECKING:
     import duckdb
@@ -63,11 +63,6 @@ class OnSpark:
         """A unit is a task; it may run more than once, and only what one of its runs gives is taken."""
         task = functools.partial(_task, self._warehouse, self._settings, work)
         return self._cluster.each(stage, task, units, size, _written)
-
-
-def bind_deployments(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> None:
-    """Make ``deployments`` mean all start-up records, as transforms expect it: read once, for their files are many."""
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE deployments AS {warehouse.select(TABLES['deployments'])}")
 
 
 def _task(warehouse: Warehouse, settings: Settings, work: Work[U], unit: U) -> list[Staged]:

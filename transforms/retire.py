@@ -11,9 +11,9 @@ from ..schemas.config import Settings
 from ..schemas.warehouse import Warehouse
 from .carry import CARRY_DAYS
 from .database import connect
-from .engines import bind_deployments
 from .fingerprints import Fingerprints, StartRecords
 from .plan import Plan
+from .start_rows import bind_deployments
 from .state import State
 
 REACH = dt.timedelta(max(CARRY_DAYS.values()))

@@ -18,12 +18,13 @@ from . import cells_run, marts_run
 from .carry import sweep
 from .catalog import transforms
 from .database import NO_LIMITS, Limits, connect, publish_database
-from .engines import Engine, Here, OnSpark, Work, bind_deployments
+from .engines import Engine, Here, OnSpark, Work
 from .fingerprints import Fingerprints, StartRecords
 from .marts_run import Dates
 from .partitions import Inputs, Partition
 from .plan import Plan
 from .results import publish
+from .start_rows import bind_deployments, keep_together
 
 if TYPE_CHECKING:
     from ..schemas.spark import Cluster
@@ -65,6 +66,7 @@ def run(
         warehouse.mark()
         sweep(warehouse)
         keep_settings(warehouse, settings)
+        keep_together(warehouse)
         bind_deployments(connection, warehouse)
         plan = Plan(warehouse, Fingerprints(settings, StartRecords(connection)), dates, force)
         engine: Engine = OnSpark(cluster, warehouse, settings) if cluster else Here(connection, warehouse)

@@ -14,10 +14,11 @@ import pytest
 
 from specledger.ingest import prepare, session
 from specledger.ingest.streams import InputStream, open_input
+from specledger.reports import model, writers
 from tests.command_line import CommandLine
 from tests.ingest.contents import contents as raw_contents
 from tests.nightly.killed import contents
-from tests.nightly.simulated import day, write_night
+from tests.nightly.simulated import day, write_config, write_night
 
 CAPABILITY_VERSION = 0x20080522
 MODES_PASSED_OVER = 1 << 1 | 1 << 2
@@ -89,6 +90,24 @@ def test_a_folder_that_becomes_read_only(small_disk: Callable[[str], Path], fold
     small_disk("size=50m,rw")
     assert night(cli, folder) == (0, [])
     assert contents(cli.warehouse) == undisturbed
+
+
+@pytest.mark.parametrize("options", ["size=20k", "size=50m,ro"], ids=["full", "read-only"])
+def test_no_room_for_reports(
+    small_disk: Callable[[str], Path], folder: Path, options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "WRITERS", (("report.json", model.to_json),))
+    nights = small_disk(options)
+    config = write_config(folder.parent)
+    config.write_text(config.read_text().replace("input/chat", "input").replace('"nights"', f'"{nights}"'))
+    cli = CommandLine(folder.parent / "warehouse")
+    call = ("nightly", "--config", config, "--backfill", f"{day(0)}..{day(1)}")
+    result = cli.run(*call)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (4, 1)
+    assert str(nights) in result.stderr
+    small_disk("size=50m,rw")
+    cli.ok(*call)
+    assert {path.parent.name for path in nights.glob("*/report.json")} == {str(day(0)), str(day(1))}
 
 
 @contextlib.contextmanager
