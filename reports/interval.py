@@ -7,6 +7,7 @@ plain differences otherwise.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +20,7 @@ MIN_UNITS = 8
 """Below this many units on a side the variance itself is a guess: no verdict but inconclusive."""
 NO_EVENT_BOUND = -math.log((1 - CONFIDENCE) / 2)
 """Events that zero seen ones cannot exclude (two-sided 95 %, exact for Poisson counts): 3.69."""
+LARGEST_LOG = math.log(sys.float_info.max)
 
 
 @lru_cache(maxsize=4096)
@@ -124,10 +126,11 @@ class Estimate:
         return math.log1p(change) if self.relative else change
 
 
-def relative_interval(log_change: float, error: float, df: float, slack: float = 0.0) -> tuple[float, float]:
-    """exp(x) − 1 of log_change ± t · error, ``slack`` wider on both sides."""
+def relative_interval(log_change: float, error: float, df: float, slack: float = 0.0) -> tuple[float, float | None]:
+    """exp(x) − 1 of log_change ± t · error, ``slack`` wider on both sides; no upper end where it is no number."""
     width = critical(df) * error + slack
-    return math.expm1(log_change - width), math.expm1(log_change + width)
+    upper = log_change + width
+    return math.expm1(log_change - width), math.expm1(upper) if upper < LARGEST_LOG else None
 
 
 def p_not_worse(estimate: Estimate, tolerance: float) -> float | None:

@@ -133,7 +133,7 @@ def _with_interval(estimate: Estimate, pair: Pair, unit: str, rule: RatioRule) -
 
 def _interval(
     change: float, pair: Pair, error: float, df: float, variance: float, rule: RatioRule
-) -> tuple[float, float]:
+) -> tuple[float, float | None]:
     if not rule.relative:
         return change - critical(df) * error, change + critical(df) * error
     if pair.standardized > 0:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from specledger.reports.interval import Estimate, critical, satterthwaite
+from specledger.reports.interval import Estimate, critical, relative_interval, satterthwaite
 from specledger.reports.nights import MIN_NIGHTS, Between
 from specledger.reports.ratio import RatioRule, compare
 from specledger.reports.sums import Sums, Vector
@@ -107,6 +107,12 @@ def test_the_interval_of_one_stratum_is_that_of_the_textbook() -> None:
     half = critical(found.df) * math.sqrt(variance)
     assert ends(found) == pytest.approx((math.expm1(log - half), math.expm1(log + half)))
     assert 9 < found.df < 22  # between the lesser side alone and both together
+
+
+def test_an_interval_wider_than_any_number_has_no_upper_end() -> None:
+    """A night of one unit has next to no degrees of freedom, and its t quantile is beyond all bounds."""
+    assert relative_interval(0.1, 1.0, 0.2) == (-1.0, None)
+    assert relative_interval(0.1, 1.0, math.inf)[1] == pytest.approx(math.expm1(0.1 + critical(math.inf)))
 
 
 def test_a_stratum_that_hangs_on_one_unit_is_not_taken_for_certain() -> None:
