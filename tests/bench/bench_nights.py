@@ -54,9 +54,10 @@ ROOT = Path(__file__).resolve().parents[2]
 MEASURED = """
 import sys, time
 from specledger.__main__ import cli
-cli.main(sys.argv[1:], standalone_mode=False)
+code = cli.main(sys.argv[1:], standalone_mode=False)
 with open("/proc/self/io") as file:
     print(int(file.readline().split()[1]), time.process_time())
+sys.exit(code not in (0, 1))
 """
 
 
