@@ -51,7 +51,8 @@ class OtherRows:
         # In the order in which they lie in files: rows that hold labels are slow to sort.
         ranked = sorted(range(len(found)), key=lambda place: (found[place].name, found[place].labels))
         which = np.argsort(ranked)[which]
-        _, servers = np.unique(np.array(instances, np.str_), return_inverse=True)
+        places = {name: place for place, name in enumerate(sorted(set(instances)))}
+        servers = np.array([places[name] for name in instances], np.int64)
         order = np.argsort(servers[scrape] * len(ranked) + which, kind="stable")
         scrape, which = scrape[order], which[order]
         values = np.concatenate(self._values)[order]
