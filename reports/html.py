@@ -21,6 +21,8 @@ MOST_CARDS = 12
 """Measures that get a card of their own at the top; the table has them all."""
 FEW = 12
 """So many results or fewer are all shown; of more, those that need no look are folded away."""
+MOST_IDENTITIES = 300
+"""Identities that stand one by one; more are added up."""
 GATE_TITLES = {
     "correctness": "Correctness",
     "quality": "Quality",
@@ -202,7 +204,8 @@ def folded_identities(report: Report) -> list[Folded]:
         rows = [row for row in report.reconciliation if row.verdict == verdict]
         title = f"Identities {words}: {len(rows)}"
         checks = form.listed(list(dict.fromkeys(row.check_name.replace("_", " ") for row in rows)))
-        table = tables.reconciliation_table(rows, title)
+        told = tables.reconciliation_table if len(rows) <= MOST_IDENTITIES else tables.reconciliation_summary
+        table = told(rows, title)
         folded.append(Folded(f"identities-{verdict}", title, checks, table, open=verdict == "fail"))
     return [found for found in folded if found.table]
 

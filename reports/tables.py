@@ -187,6 +187,34 @@ def reconciliation_table(rows: Sequence[ReconciliationRow], caption: str = "Iden
     )
 
 
+def reconciliation_summary(rows: Sequence[ReconciliationRow], caption: str) -> Table:
+    """The same check by check, where there are too many to be read one by one."""
+    groups: dict[tuple[str, str, str], list[ReconciliationRow]] = {}
+    for row in rows:
+        groups.setdefault((row.check_name, row.side, row.origin), []).append(row)
+    return _table(
+        f"{caption}, added up (one by one in report.json)",
+        list(groups.items()),
+        ("Check", lambda group: Cell(group[0][0].replace("_", " "))),
+        ("Side", lambda group: Cell(group[0][1])),
+        ("Origin", lambda group: Cell(group[0][2])),
+        ("Identities", lambda group: Cell(number(len(group[1])), len(group[1]))),
+        ("Deployments", lambda group: _how_many({row.deployment for row in group[1]})),
+        ("Nights", lambda group: _how_many({row.date for row in group[1]})),
+        ("Among them", lambda group: Cell(listed(list(dict.fromkeys(map(_where, group[1]))), most=3))),
+        ("Largest difference", lambda group: _largest(row.difference for row in group[1])),
+    )
+
+
+def _how_many(names: set[str]) -> Cell:
+    return Cell(number(len(names)), len(names))
+
+
+def _largest(values: Iterable[float | None]) -> Cell:
+    known = [abs(value) for value in values if value is not None]
+    return Cell(number(max(known)), max(known)) if known else Cell("")
+
+
 def origin_table(report: Report) -> Table:
     """How much each source of figures holds for each side."""
     found = [(side.name, origin) for side in (report.baseline, report.candidate) for origin in side.origins]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 
-from specledger.reports.model import Night, Report, TimePoint
+from specledger.reports.model import Night, ReconciliationRow, Report, TimePoint
 from specledger.reports.trend import NightlyReport, Trend
 from specledger.reports.trend_page import COLOURS
 from tests.sample_reports import HOSTILE, band, example, gate
@@ -64,6 +64,12 @@ def long_report() -> Report:
             band(name, 1.5, (1.4, 1.6), side=side, round_time_ms=10.0, t0_ms=9.0)
             for name in bands
             for side in ("baseline", "candidate")
+        ),
+        reconciliation=tuple(
+            ReconciliationRow("baseline", name, date, f"check_{check}", "requests", verdict, 9.0, 9.0 + check, check)
+            for name in names
+            for date in dates
+            for check, verdict in enumerate(("ok", "ok", "no_data", "fail"))
         ),
         timeline=tuple(
             TimePoint(
