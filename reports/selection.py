@@ -17,6 +17,7 @@ from ..schemas.cells import CELL_TABLES
 from ..schemas.errors import UsageError
 from ..schemas.raw import DEPLOYMENTS
 from ..schemas.table import Table, quote
+from ..schemas.typed_sql import unreadable
 from ..schemas.warehouse import Warehouse, scan
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class Selector:
 
         if not where.strip():
             raise UsageError("The expression is empty: give an SQL predicate, or true for everything.")
+        if why := unreadable(where):
+            raise UsageError(f"The expression {_short(where)} {why}.")
         # The closing bracket stands on a line of its own, so that a comment in the predicate cannot swallow it.
         query = f"SELECT date, deployment FROM selection WHERE (\n{where}\n)"
         try:
@@ -209,7 +212,7 @@ def _facts(starts: list[Mapping[str, Any]], date: dt.date) -> list[Any]:
 
 
 def _short(where: str) -> str:
-    text = " ".join(where.split())
+    text = " ".join(where.encode("utf-8", "replace").decode().split())
     return f"«{text[:120]}{'…' if len(text) > 120 else ''}»"
 
 

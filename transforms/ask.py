@@ -14,6 +14,7 @@ from ..schemas.config import Settings
 from ..schemas.errors import UsageError
 from ..schemas.staging import STAGING_TABLES
 from ..schemas.table import literal
+from ..schemas.typed_sql import unreadable
 from ..schemas.warehouse import Warehouse
 from .database import Limits, connect, create_views
 
@@ -63,6 +64,8 @@ def asked(
     """
     import duckdb
 
+    if why := unreadable(question):
+        raise UsageError(f"The query {why}.")
     connection = _limited(warehouse, settings, memory)
     timer = threading.Timer(timeout_s or 0, connection.interrupt)
     try:

@@ -71,6 +71,9 @@ def test_a_predicate_selects_nights(where: str, nights: list[tuple[dt.date, str]
         "EXISTS (FROM rows)",
         "deployment = 'a",
         "date = 'yesterday'",
+        "deployment = '\udcff'",
+        "(" * 30_000,
+        "(" * 501 + "true" + ")" * 501,
     ],
 )
 def test_what_is_no_predicate_over_the_table_is_refused_in_one_sentence(where: str) -> None:
