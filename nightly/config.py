@@ -9,21 +9,21 @@ import datetime as dt
 import functools
 import hashlib
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..ingest.run import DEFAULT_DEPLOYMENT, check_options
 from ..reports import acknowledge
 from ..reports.acknowledge import Acknowledgement
 from ..reports.gates import GateSet, load_gates
 from ..schemas import CELL_TABLES, MART_TABLES, RAW_TABLES
-from ..schemas.config import KNOWN_TABLES, Settings, settings_from
+from ..schemas.config import KNOWN_TABLES, Settings, parse_toml, settings_from
 from ..schemas.engine import EngineChoice, engine_from
 from ..schemas.errors import ConfigError
 from ..schemas.object_store import is_url
+from ..schemas.typed_sql import unreadable
 from ..transforms.partitions import INPUTS
 from .section import Section
 from .toml_lines import TomlLines
@@ -154,7 +154,7 @@ class Config:
 def load(path: Path) -> Config:
     """The configuration of a file; ConfigError with file, line and key if anything in it cannot be used."""
     text = _read(path)
-    document = _parse(path, text)
+    document = parse_toml(text, path)
     lines = TomlLines(path, text)
     top = Section(document, (), lines, KNOWN_TABLES)
     folder = path.absolute().parent
@@ -188,13 +188,6 @@ def _read(path: Path) -> str:
             f"Cannot read {path}: {error.strerror or error}; specledger init writes a configuration."
         ) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
-
-
-def _parse(path: Path, text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from error
 
 
@@ -279,6 +272,8 @@ def _check_predicate(section: Section, key: str) -> None:
     where = section.text(key, None)
     if where is None:
         return
+    if why := unreadable(where):
+        section.refuse(key, why)
     try:
         statements = duckdb.extract_statements(f"SELECT 1 WHERE (\n{where.replace('$night', 'NULL')}\n)")
     except duckdb.Error as error:

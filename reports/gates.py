@@ -7,7 +7,6 @@ and what it changes: ``tolerance`` (a change) or ``limit`` (of the candidate's f
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,8 @@ from .model import GATE_NAMES, GateName, Severity, ToleranceKind
 from .multiplicity import FALSE_DISCOVERY_RATE
 
 OVERALL = "overall"
+LARGEST = 1e15
+"""No tolerance and no limit is beyond it; it also keeps out NaN and numbers that no float can hold."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ def _signed(measure: str, table: dict[str, Any], number: int, where: Lines) -> f
 
 def _number(table: dict[str, Any], key: str, number: int, where: Lines) -> float:
     value = table[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
         raise ConfigError(f"{where(key, number)}: {key} must be a number.")
     return float(value)
 

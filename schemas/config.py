@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -16,6 +15,8 @@ from .errors import ConfigError
 DEFAULT_LOAD_BANDS = ("1", "2-4", "5-8", "9-16", "17-32", "33-64", "65-128", "129-256", "257+")
 DEFAULT_CONTEXT_BANDS = (("<1k", 1_000), ("1-4k", 4_000), ("4-16k", 16_000), ("16-64k", 64_000), ("64k+", None))
 """Label and exclusive upper bound in tokens of each context band."""
+LARGEST = 1_000_000_000
+"""No edge in tokens and no limit in ms comes near it; larger ones would not fit the columns they are compared with."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def parse_load_bands(labels: tuple[str, ...] | list[str]) -> tuple[LoadBand, ...
     bands: list[LoadBand] = []
     expected = 1
     for position, label in enumerate(labels):
-        match = re.fullmatch(r"(\d+)(?:-(\d+)|(\+))?", str(label).strip().replace("\u2013", "-"))
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})|(\+))?", str(label).strip().replace("\u2013", "-"))
         if not match:
             raise ConfigError(f"Load band {label!r} is not understood: write 1, 2-4 or 257+.")
         low = int(match[1])
@@ -126,11 +127,26 @@ def load_settings(path: Path | None) -> Settings:
 def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file as a dictionary; ConfigError with the line if it cannot be read."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+    except ValueError as error:
+        raise ConfigError(f"Cannot read {str(path)!r}: {error}.") from error
+    return parse_toml(text, path)
+
+
+def parse_toml(text: str, path: Path) -> dict[str, Any]:
+    """The text of a TOML file as a dictionary; ConfigError with the line if it is none."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+    except ValueError as error:
+        raise ConfigError(f"{path} holds a value that nothing can be: {str(error).partition(';')[0]}.") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path} cannot be read: its lists or tables are nested too deeply.") from error
 
 
 def settings_from(document: dict[str, Any], path: Path) -> Settings:
@@ -145,7 +161,7 @@ def settings_from(document: dict[str, Any], path: Path) -> Settings:
     except ConfigError as error:
         raise ConfigError(f"{path}: bands.load: {error}") from error
     for key, value in limits.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LARGEST:
             raise ConfigError(f"{path}: goodput.{key} must be a positive number of milliseconds.")
     return Settings(load_bands, _context_bands(bands.get("context"), path), GoodputLimits(**limits))
 
@@ -154,7 +170,7 @@ def _context_bands(edges: Any, path: Path) -> tuple[tuple[str, int | None], ...]
     if edges is None:
         return DEFAULT_CONTEXT_BANDS
     whole = isinstance(edges, list) and all(isinstance(edge, int) and not isinstance(edge, bool) for edge in edges)
-    if not whole or not edges or sorted(set(edges)) != edges or edges[0] <= 0:
+    if not whole or not edges or sorted(set(edges)) != edges or edges[0] <= 0 or edges[-1] >= LARGEST:
         raise ConfigError(f"{path}: bands.context must be rising token counts such as [1000, 4000, 16000].")
     labels = [f"<{edges[0]}", *(f"{low}-{high}" for low, high in itertools.pairwise(edges)), f"{edges[-1]}+"]
     return tuple(zip(labels, [*edges, None], strict=True))

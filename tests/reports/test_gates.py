@@ -102,6 +102,7 @@ HEAD = '[[gate]]\ngate = "capacity"\nmeasure = "acceptance_length"\n'
         (HEAD + "\n" + HEAD + "wrong = 1\n", 8, "wrong is not known"),
         ('[[gate]]\ngate = "correctness"\nmeasure = "identities"\ntolerance = 1\n', 4, "are fixed"),
         ("gate = 1\n", 1, "[[gate]] tables"),
+        *((HEAD + f"tolerance = {number}\n", 4, "must be a number") for number in ("nan", "inf", "1" + "0" * 400)),
     ],
 )
 def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, line: int, says: str) -> None:
