@@ -14,7 +14,8 @@ from typing import Any
 
 from ..schemas.config import read_toml
 from ..schemas.errors import ConfigError
-from .gates import OVERALL, Lines
+from ..schemas.measures import MEASURES
+from .gates import CHECKS, OVERALL, Lines
 from .model import GATE_NAMES, GateResult
 
 KEYS = {
@@ -26,6 +27,8 @@ KEYS = {
     "deployment": "Only for this deployment of the candidate.",
 }
 NEEDED = ("measure", "reason", "until")
+JUDGED = CHECKS | set(MEASURES)
+"""What results are about, besides the figures of evaluations, which are named task/metric."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,12 @@ def _read(table: dict[str, Any], number: int, where: Lines) -> Acknowledgement:
             raise ConfigError(f"{where(key, number)}: [[acknowledge]] needs {key}.")
     if table.get("gate") not in {None, *GATE_NAMES}:
         raise ConfigError(f"{where('gate', number)}: gate must be one of {', '.join(GATE_NAMES)}.")
+    measure = table["measure"]
+    if "/" not in measure and measure not in JUDGED:
+        raise ConfigError(
+            f"{where('measure', number)}: measure {measure!r} is judged by no gate; "
+            f"known are task/metric and {', '.join(sorted(JUDGED))}."
+        )
     return Acknowledgement(**{**table, "until": _date(table["until"], number, where)})
 
 

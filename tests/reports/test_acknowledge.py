@@ -67,6 +67,7 @@ def test_only_failures_and_warnings_are_acknowledged(tmp_path: Path) -> None:
         (ENTRY.replace("2026-09-30", '"soon"'), "line 4: until must be a date"),
         (ENTRY.replace('"New hardware."', '""'), "line 3: reason must be text"),
         (ENTRY + 'gate = "speed"\n', "line 5: gate must be one of"),
+        (ENTRY.replace('"tpot_ms"', '"tpot_msec"'), "line 2: measure 'tpot_msec' is judged by no gate"),
         ("acknowledged = 1\n", "line 1: acknowledged is not known"),
     ],
 )
