@@ -65,6 +65,7 @@ EXIT_USAGE = 2
 EXIT_FAILED = 4
 EXIT_INTERRUPTED = 130
 EXIT_READER_GONE = 141
+INTERRUPTED = "Interrupted."
 EXIT_CODES = {
     0: "Done, and no gate failed.",
     1: "A gate failed; warnings and acknowledged regressions do not count.",
@@ -152,6 +153,9 @@ def _run(command: Callable[[], Any]) -> int:
         log.error(sentence)
         return code
     except Exception as error:
+        if _interrupted(error):
+            log.error(INTERRUPTED)
+            return EXIT_INTERRUPTED
         # Exit code 1 says that a gate failed, so a crash must not end with Python's own 1.
         if outside := _explain_duckdb(error):
             log.error(outside)
@@ -168,9 +172,18 @@ def _explain(error: SpecledgerError | click.ClickException | click.Abort | OSErr
     if isinstance(error, click.ClickException):
         return _usage(error), EXIT_USAGE
     if isinstance(error, click.Abort):
-        return "Interrupted.", EXIT_INTERRUPTED
+        return INTERRUPTED, EXIT_INTERRUPTED
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror or error}.", EXIT_FAILED
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether DuckDB was asked to stop by Ctrl-C: it answers that with an error of its own, not with ours."""
+    while error is not None:
+        if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 OUTSIDE_DUCKDB = frozenset({"IOException", "OutOfMemoryException", "TransactionException"})

@@ -142,8 +142,9 @@ def test_a_failed_read_names_the_file(command: Callable[[Callable[[], object]], 
     assert_one_sentence(run("try"), 4, str(tmp_path / "gone"), "No such file")
 
 
-def test_an_interrupt_ends_with_130(command: Callable[[Callable[[], object]], None]) -> None:
-    command(raising(KeyboardInterrupt()))
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), RuntimeError("Query interrupted")])
+def test_an_interrupt_ends_with_130(command: Callable[[Callable[[], object]], None], interrupt: BaseException) -> None:
+    command(raising(interrupt))
     result = run("try")
     assert result.exit_code == 130
     assert result.stderr.strip() == "Interrupted."
