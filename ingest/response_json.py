@@ -117,7 +117,13 @@ def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
         connection = _idle.pop()
     except IndexError:
         connection = _connect()
-    yield connection
+    try:
+        yield connection
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        # DuckDB's answer to Ctrl-C: it must end the run, not pass for an input that cannot be read.
+        raise KeyboardInterrupt from error
     _idle.append(connection)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from specledger.ingest import response_json
 from specledger.ingest.json_input import parse, storable
 from tests.command_line import CommandLine
 
@@ -70,3 +71,8 @@ def test_a_list_of_nothing_is_told(name: str, cli: CommandLine, tmp_path: Path) 
     (reject,) = cli.rows("SELECT format, reason FROM rejects")
     assert reject["format"] == name
     assert "empty" in reject["reason"]
+
+
+def test_an_interrupt_inside_a_query_is_no_fault_of_the_input() -> None:
+    with pytest.raises(KeyboardInterrupt), response_json._connection():
+        raise RuntimeError("Query interrupted")
