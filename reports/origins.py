@@ -71,7 +71,13 @@ def _note(order: Sequence[str], coverage: Mapping[str, float], held: Mapping[str
         return f"The two sides have no source of figures in common ({sides})."
     if order[0] == "requests" and coverage:
         least = percent(min(coverage.values()), brief=True)
-        return f"Figures are from requests, which hold at least {least} of the servers' tokens."
+        excess = {side: share for side, share in coverage.items() if share > 1 / COVERED_SHARE}
+        more = "".join(
+            f" Those of the {side} hold {percent(share, brief=True)}, more than their servers counted: scrapes are "
+            "missing, or requests of other servers stand under the same name."
+            for side, share in excess.items()
+        )
+        return f"Figures are from requests, which hold at least {least} of the servers' tokens.{more}"
     if order[0] == "requests":
         return "Figures are from requests; there are no server counters to hold them against."
     name = {"snapshots": "scrapes of the servers", "log_stats": "stats lines of the logs"}[order[0]]

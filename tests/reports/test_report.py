@@ -131,6 +131,15 @@ def test_a_limit_of_a_quantile_over_few_requests_is_judged_by_what_was_seen(
     assert (found.verdict, found.kind) == ("pass", "limit")
 
 
+def test_requests_that_hold_more_than_their_servers_counted_are_a_warning(warehouse: Warehouse) -> None:
+    for date, seed in ((FIRST, 1), (LAST, 2)):
+        frame = put_requests(warehouse, WORLD, [date], seed, per_hour=PER_HOUR)
+        put_scrapes(warehouse, WORLD, frame if date == FIRST else frame.head(len(frame) // 2))
+    (note,) = [note for note in report(warehouse).notes if note.startswith("Figures are from requests")]
+    assert "Those of the candidate hold 193.8 %" in note
+    assert "baseline" not in note
+
+
 def test_a_measure_of_one_side_says_which_side_lacks_it(warehouse: Warehouse) -> None:
     put_requests(warehouse, WORLD, [FIRST], 1, per_hour=PER_HOUR)
     put_scrapes(warehouse, WORLD, put_requests(warehouse, WORLD, [LAST], 2, per_hour=PER_HOUR))
