@@ -20,7 +20,7 @@ from ..schemas.errors import WarehouseError
 from ..schemas.exchange import CannotExchange, exchange
 from ..schemas.lock import exclusive
 from ..schemas.table import Table
-from ..schemas.warehouse import DataFile, Warehouse
+from ..schemas.warehouse import DataFile, Warehouse, rows_of
 from ..transforms.partitions import INPUTS
 from ..transforms.retire import files_changed, retire
 from .config import Housekeeping
@@ -101,13 +101,12 @@ def _first(files: Sequence[DataFile]) -> Iterator[DataFile]:
 def _put_together(warehouse: Warehouse, table: Table, files: Sequence[DataFile]) -> int:
     """Exchange the partition's folder for one in which one file holds the rows of these; the others are the same."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     if len(files) < 2:
         return 0
     place = files[0].path.parent
     schema = table.arrow_schema()
-    parts = [_conformed(pq.read_table(file.path, partitioning=None), schema) for file in files]
+    parts = [_conformed(rows_of(file.path), schema) for file in files]
     staged = warehouse.stage(table, pa.concat_tables(parts))
     newest = max(file.path.stat().st_mtime for file in files)
     os.utime(staged, (newest, newest))  # status tells late data by it

@@ -215,6 +215,17 @@ def damaged(path: str | os.PathLike[str], reason: str) -> str:
     return f"{path} is damaged ({reason.rstrip('.')}): {helps}."
 
 
+def rows_of(path: Path) -> pa.Table:
+    """The rows of one file; WarehouseError where it is damaged."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path, partitioning=None)
+    except pa.ArrowInvalid as error:
+        raise WarehouseError(damaged(path, str(error).splitlines()[0])) from error
+
+
 def reading() -> duckdb.DuckDBPyConnection:
     """A DuckDB connection in memory that reads the footer of a file once."""
     import duckdb

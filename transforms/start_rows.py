@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..schemas.raw import DEPLOYMENTS
 from ..schemas.views import current_deployments
-from ..schemas.warehouse import DataFile, Warehouse
+from ..schemas.warehouse import DataFile, Warehouse, rows_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,9 +87,8 @@ def _copied(path: Path) -> pa.Table:
 def _read(file: DataFile, name: str) -> pa.Table:
     """The rows of a file; null where an older specledger did not write a column."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    rows = pq.read_table(file.path, partitioning=None)
+    rows = rows_of(file.path)
     columns: dict[str, pa.Array | pa.ChunkedArray] = {
         field.name: rows[field.name].cast(field.type)
         if field.name in rows.column_names
