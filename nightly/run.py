@@ -166,7 +166,8 @@ class _Night:
         judged.exit_code = _worst(0, {"reports": [vars(one) for one in reports]})
         record.write(judged, self._record_of(date))
         found = record.read(self._record_of(date)) or {}
-        logger.info("%s: %s.", date, _verdicts(found))
+        level = logging.WARNING if judged.exit_code else logging.INFO
+        logger.log(level, "%s: %s. %s", date, _verdicts(found), self._record_of(date).parent)
         return found
 
     def _record_of(self, date: dt.date) -> Path:
@@ -218,9 +219,13 @@ def _worst(code: int, night: dict[str, Any]) -> int:
 
 def _verdicts(night: dict[str, Any]) -> str:
     return ", ".join(
-        judged["verdict"] if judged["name"] is None else f"{judged['name']} {judged['verdict']}"
+        " ".join(filter(None, (judged["name"], judged["verdict"], _listed(judged["failed"]))))
         for judged in night["reports"]
     )
+
+
+def _listed(measures: Sequence[str]) -> str:
+    return f"({', '.join(measures)})" if measures else ""
 
 
 def _now() -> dt.datetime:

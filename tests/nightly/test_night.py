@@ -233,7 +233,12 @@ def test_a_failing_hook_changes_nothing_unless_it_must_succeed(folder: Path) -> 
     (folder / "nights" / str(day(2)) / "run.json").unlink()
     write_config(folder, failing)
     result = nightly(folder, "--date", day(2))
-    assert (result.exit_code, result.stderr) == (1, "The hook false ended with 1: it said nothing.\n")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "The hook false ended with 1: it said nothing.",
+        f"{day(2)}: fail (tpot_ms, round_time_ms). {folder / 'nights' / str(day(2))}",
+    ]
+    assert nightly(folder, "--date", day(2)).stderr == "", "what was judged before is said once"
     write_config(folder, failing + "required = true\n")
     assert nightly(folder, "--date", day(2)).exit_code == 4
 
