@@ -36,6 +36,8 @@ NOTABLE = 0.02
 TOLD_OF_TRAFFIC = ("acceptance_length", "tpot_ms")
 """Measures that a change of traffic is told by; others only where it moved neither of these."""
 MOST_SHIFTED = 2
+DIVISIBLE = 0.05
+"""A step's time over its tokens may differ from TPOT by so much and still be told as what makes it."""
 MOSTLY = 0.5
 """Share of a band's tokens that must have been drafted for its speedup to be one of speculation."""
 MOVED = 0.1
@@ -107,10 +109,12 @@ def switch(report: Report) -> str | None:
     opening = f"Speculation is {way} in the candidate and {'off' if way == 'on' else 'on'} in the baseline"
     if not {"round_time_ms", "effective_length"} <= set(found):
         return f"{opening}."
-    return (
-        f"{opening}: within like traffic a step takes {1 + found['round_time_ms']:.2f}× as long and returns "
-        f"{1 + found['effective_length']:.2f}× as many tokens."
-    )
+    step, tokens = 1 + found["round_time_ms"], 1 + found["effective_length"]
+    whole = found.get("tpot_ms")
+    if whole is not None and abs(step / tokens - 1 - whole) > DIVISIBLE:
+        # Where the length changes with the load, ratios of means are no ratio of the times of tokens.
+        return f"{opening}: within like traffic TPOT {percent(whole, signed=True)}."
+    return f"{opening}: within like traffic a step takes {step:.2f}× as long and returns {tokens:.2f}× as many tokens."
 
 
 def split(report: Report) -> str | None:

@@ -43,6 +43,10 @@ def column_rows(table: Table) -> list[dict[str, Any]]:
 
 def find_measure(name: str) -> Measure:
     """The measure of that name; UsageError with the nearest names if there is none."""
+    column = name.strip().lower()
+    marts = [table.name for table in TABLES.values() if table.kind == "mart" and column in table.names]
+    if marts and column not in MEASURES:
+        raise UsageError(f"{column} is a column, not a measure: try specledger describe {marts[-1]}.")
     return MEASURES[_known(name, MEASURES, "measure")]
 
 

@@ -209,6 +209,14 @@ def test_speculation_that_was_switched_on_is_told_as_what_a_step_takes_and_retur
     assert not [sentence for sentence in wording.findings(found) if "overage" in sentence]
 
 
+@pytest.mark.parametrize(("within", "divided"), [(-0.05, True), (-0.128, False)])
+def test_ratios_that_do_not_make_up_tpot_are_not_told_as_what_makes_it(within: float, divided: bool) -> None:
+    tpot = Effect("tpot_ms", within, 0.0, within, 1.0, "requests", 30)
+    told = wording.switch(report(**{**SWITCHED, "effects": (*SWITCHED["effects"], tpot)})) or ""  # type: ignore[misc]
+    assert ("2.61× as long" in told) is divided
+    assert told.endswith("within like traffic TPOT −12.8 %.") is not divided
+
+
 def test_speculation_on_both_sides_is_no_switch() -> None:
     bands = (band("all", 1.2, None, side="baseline"), band("all", 1.1, None))
     assert wording.switch(report(bands=bands)) is None

@@ -78,6 +78,7 @@ def test_every_ratio_has_its_query() -> None:
         ("describe", "zzz", "known are"),
         ("explain", "tpot", "tpot_ms"),
         ("explain", "speedup_of_everything", "known are"),
+        ("explain", "speedup", "specledger describe ledger."),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(tmp_path: Path, command: str, asked: str, hint: str) -> None:
