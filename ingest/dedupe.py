@@ -18,7 +18,8 @@ import numpy.typing as npt
 import polars as pl
 
 from ..schemas.raw import HISTOGRAM
-from .frames import damage_told, stored
+from ..schemas.warehouse import damage_told
+from .frames import UNREADABLE, stored
 
 if TYPE_CHECKING:
     from ..schemas.table import Table
@@ -162,7 +163,7 @@ class PartitionKeys:
 
     def _load(self, path: Path, columns: list[str]) -> pl.DataFrame:
         """These columns of a file; null where an older specledger did not write one of them."""
-        with damage_told(path):
+        with damage_told(path, *UNREADABLE):
             known = pl.read_parquet_schema(path)
         rows = stored(path, [name for name in columns if name in known])
         missing = (pl.lit(None, self.schema[name]).alias(name) for name in columns if name not in known)
@@ -210,7 +211,7 @@ def _overlaps(path: Path, ranges: Mapping[str, tuple[Any, Any]]) -> bool:
     """Whether the statistics of a file leave it open that it holds rows inside all the ranges."""
     import pyarrow.parquet as pq
 
-    with damage_told(path):
+    with damage_told(path, *UNREADABLE):
         metadata = pq.read_metadata(path)
     places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
     for name, (low, high) in ranges.items():

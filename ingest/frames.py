@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from ..schemas.errors import WarehouseError
-from ..schemas.warehouse import damaged
+from ..schemas.warehouse import damage_told
+
+UNREADABLE = (pl.exceptions.PolarsError, pa.ArrowInvalid)
+"""What Polars and Arrow raise where a file of a warehouse is damaged."""
 
 
 def stored(path: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """The rows of one file of a warehouse, or some columns of them; WarehouseError where it is damaged."""
-    with damage_told(path):
+    with damage_told(path, *UNREADABLE):
         return pl.read_parquet(path, columns=None if columns is None else list(columns), hive_partitioning=False)
-
-
-@contextlib.contextmanager
-def damage_told(path: Path) -> Iterator[None]:
-    """Turn what Polars and Arrow say of a damaged file of a warehouse into a WarehouseError that names it."""
-    try:
-        yield
-    except (pl.exceptions.PolarsError, pa.ArrowInvalid) as error:
-        raise WarehouseError(damaged(path, str(error).splitlines()[0])) from error
 
 
 def maps(counts: Sequence[Mapping[str, int]]) -> pl.Series:

@@ -53,7 +53,7 @@ def records(warehouse: Warehouse, deployment: str) -> pl.DataFrame:
     apart = {name: path for name, path in files.items() if name not in covered}
     found = pl.concat([copied, _read(apart)])
     if len(apart) > MOST_APART:
-        _write(warehouse, copy, found)
+        warehouse.keep_copy(found.to_arrow(), copy)
     return found.drop(_FILE)
 
 
@@ -74,15 +74,3 @@ def _copied(path: Path) -> pl.DataFrame:
     except (OSError, pl.exceptions.PolarsError) as error:
         logger.debug("%s cannot be read (%s) and is written anew", path, error)
     return _read({})
-
-
-def _write(warehouse: Warehouse, path: Path, found: pl.DataFrame) -> None:
-    import pyarrow.parquet as pq
-
-    aside = warehouse.aside()
-    try:
-        pq.write_table(found.to_arrow(), aside, compression="zstd", store_schema=False)
-        warehouse.publish(aside, path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        logger.debug("%s cannot be written (%s): the next ingest tries again", path, error)

@@ -71,16 +71,8 @@ class LookedAt:
         } | self._now
         if kept == self._before:
             return
-        import pyarrow.parquet as pq
-
-        aside = self._warehouse.aside()
         rows = [(source, *seen) for source, seen in sorted(kept.items())]
-        try:
-            pq.write_table(pl.DataFrame(rows, schema=SCHEMA, orient="row").to_arrow(), aside, store_schema=False)
-            self._warehouse.publish(aside, self._path)
-        except OSError as error:
-            aside.unlink(missing_ok=True)
-            logger.debug("%s cannot be written (%s): the next ingest reads all files", self._path, error)
+        self._warehouse.keep_copy(pl.DataFrame(rows, schema=SCHEMA, orient="row").to_arrow(), self._path)
 
 
 def _status(found: Located) -> str | None:

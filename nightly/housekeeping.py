@@ -26,7 +26,7 @@ from ..transforms.retire import files_changed, retire
 from .config import Housekeeping
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ def _put_together(warehouse: Warehouse, table: Table, files: Sequence[DataFile])
         return 0
     place = files[0].path.parent
     schema = table.arrow_schema()
-    parts = [_conformed(rows_of(file.path), schema) for file in files]
+    parts = [rows_of(file.path, schema) for file in files]
     staged = warehouse.stage(table, pa.concat_tables(parts))
     newest = max(file.path.stat().st_mtime for file in files)
     os.utime(staged, (newest, newest))  # status tells late data by it
@@ -120,17 +120,6 @@ def _put_together(warehouse: Warehouse, table: Table, files: Sequence[DataFile])
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return len(files) - 1
-
-
-def _conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows that an older specledger may have written, with exactly the declared columns."""
-    import pyarrow as pa
-
-    columns = [
-        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
-    return pa.table(columns, schema=schema)
 
 
 def _name(files: Sequence[DataFile]) -> str:

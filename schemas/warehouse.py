@@ -10,6 +10,7 @@ import contextlib
 import datetime as dt
 import hashlib
 import itertools
+import logging
 import os
 import urllib.parse
 import uuid
@@ -28,6 +29,8 @@ from .views import PARTS, current_deployments, merged_requests, merged_snapshots
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+
+logger = logging.getLogger(__name__)
 
 DATABASE = "specledger.duckdb"
 ON_DEMAND: dict[Path, list[Callable[[Iterable[Path]], None]]] = {}
@@ -173,6 +176,18 @@ class Warehouse:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         aside.replace(target)
 
+    def keep_copy(self, rows: pa.Table, target: Path) -> None:
+        """Publish what is known from other files as well; where that cannot be done, the next run tries again."""
+        import pyarrow.parquet as pq
+
+        aside = self.aside()
+        try:
+            pq.write_table(rows, aside, compression="zstd", store_schema=False)
+            self.publish(aside, target)
+        except OSError as error:
+            aside.unlink(missing_ok=True)
+            logger.debug("%s cannot be written (%s): the next run tries again", target, error)
+
     def connect(
         self, names: Iterable[str] = tuple(TABLES), dates: Collection[dt.date] | None = None
     ) -> duckdb.DuckDBPyConnection:
@@ -215,15 +230,30 @@ def damaged(path: str | os.PathLike[str], reason: str) -> str:
     return f"{path} is damaged ({reason.rstrip('.')}): {helps}."
 
 
-def rows_of(path: Path) -> pa.Table:
-    """The rows of one file; WarehouseError where it is damaged."""
+@contextlib.contextmanager
+def damage_told(path: Path, *kinds: type[Exception]) -> Iterator[None]:
+    """Turn errors of these kinds, which say that a file of a warehouse is damaged, into a WarehouseError that names it."""
+    try:
+        yield
+    except kinds as error:
+        raise WarehouseError(damaged(path, str(error).splitlines()[0])) from error
+
+
+def rows_of(path: Path, schema: pa.Schema) -> pa.Table:
+    """The rows of one file with exactly these columns, null where an older specledger did not write one.
+
+    WarehouseError where it is damaged.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        return pq.read_table(path, partitioning=None)
-    except pa.ArrowInvalid as error:
-        raise WarehouseError(damaged(path, str(error).splitlines()[0])) from error
+    with damage_told(path, pa.ArrowInvalid):
+        rows = pq.read_table(path, partitioning=None)
+    columns = [
+        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def reading() -> duckdb.DuckDBPyConnection:

@@ -37,18 +37,9 @@ def bind_deployments(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse
 
 def keep_together(warehouse: Warehouse) -> None:
     """Copy the rows together where too many files lie apart; the caller holds the lock of transforms."""
-    import pyarrow.parquet as pq
-
     rows, apart = _rows(warehouse)
-    if apart <= MOST_APART:
-        return
-    aside = warehouse.aside()
-    try:
-        pq.write_table(rows, aside, compression="zstd", store_schema=False)
-        warehouse.publish(aside, _copy(warehouse))
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        logger.debug("%s cannot be written (%s): the next run tries again", _copy(warehouse), error)
+    if apart > MOST_APART:
+        warehouse.keep_copy(rows, _copy(warehouse))
 
 
 def _rows(warehouse: Warehouse) -> tuple[pa.Table, int]:
@@ -88,16 +79,12 @@ def _read(file: DataFile, name: str) -> pa.Table:
     """The rows of a file; null where an older specledger did not write a column."""
     import pyarrow as pa
 
-    rows = rows_of(file.path)
-    columns: dict[str, pa.Array | pa.ChunkedArray] = {
-        field.name: rows[field.name].cast(field.type)
-        if field.name in rows.column_names
-        else pa.nulls(len(rows), field.type)
-        for field in _schema()
-    }
+    schema = _schema()
+    rows = rows_of(file.path, schema)
     for column, value in (("date", file.date), ("deployment", file.deployment), (_FILE, name)):
-        columns[column] = pa.repeat(pa.scalar(value, _schema().field(column).type), len(rows))
-    return pa.table(columns, schema=_schema())
+        field = schema.field(column)
+        rows = rows.set_column(schema.names.index(column), field, pa.repeat(pa.scalar(value, field.type), len(rows)))
+    return rows
 
 
 def _schema() -> pa.Schema:
