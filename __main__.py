@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from . import logs
-from .schemas.errors import SpecledgerError
+from .schemas.errors import SpecledgerError, is_interrupt
 from .version import __version__
 
 PROGRAM = "specledger"
@@ -178,9 +178,9 @@ def _explain(error: SpecledgerError | click.ClickException | click.Abort | OSErr
 
 
 def _interrupted(error: BaseException | None) -> bool:
-    """Whether DuckDB was asked to stop by Ctrl-C: it answers that with an error of its own, not with ours."""
+    """Whether an error goes back to a query that Ctrl-C stopped."""
     while error is not None:
-        if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
+        if is_interrupt(error):
             return True
         error = error.__cause__ or error.__context__
     return False

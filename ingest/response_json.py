@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
+from ..schemas.errors import is_interrupt
 from .response_fields import LABELS, STATUSES, TIMES, Shape
 
 if TYPE_CHECKING:
@@ -120,9 +121,9 @@ def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         yield connection
     except RuntimeError as error:
-        if str(error) != "Query interrupted":
+        if not is_interrupt(error):
             raise
-        # DuckDB's answer to Ctrl-C: it must end the run, not pass for an input that cannot be read.
+        # It must end the run, not pass for an input that cannot be read.
         raise KeyboardInterrupt from error
     _idle.append(connection)
 

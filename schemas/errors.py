@@ -16,6 +16,11 @@ SpecledgerError                 base; the command line catches it once, prints o
 from __future__ import annotations
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Whether it is DuckDB's answer to Ctrl-C inside a query, which is an error of its own and not ours."""
+    return isinstance(error, RuntimeError) and str(error) == "Query interrupted"
+
+
 class SpecledgerError(Exception):
     """Base of all deliberate errors; the message says what, where and what to do, in one sentence."""
 
