@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
 from ..schemas import TABLES
-from ..schemas.warehouse import Warehouse
+from ..schemas.warehouse import DataFile, Warehouse
 from .catalog import transforms
 from .fingerprints import Fingerprints, digest
 from .marts_run import LEDGER_REACH, OWN, REACHING
@@ -30,15 +31,17 @@ class Plan:
         self._state = State(warehouse)
         self._known: dict[dt.date, DateState] = {}
         everything = self._raw.partitions()
-        stored = _stored(warehouse, chosen)
+        cells = _cells(warehouse, chosen)
+        stored = {Partition(file.date, file.deployment) for file in cells}
         self.days = chosen or sorted(
             self._state.dates()
             | {partition.date for partition in everything}
             | {partition.date for partition in stored}
         )
         wanted = {day for day in self.days if not self._of(day).retired}
+        held = Counter(file.date for file in cells)
         for day in wanted:
-            self._forget_losses(day)
+            self._forget_losses(day, held[day])
         self._inputs = {part: self._raw.inputs(part) for part in sorted(everything) if part.date in wanted}
         self._current = {part: fingerprints.cells(part, inputs) for part, inputs in self._inputs.items()}
         known = {Partition(day, deployment) for day in wanted for deployment in self._of(day).cells}
@@ -126,10 +129,14 @@ class Plan:
             self._known[day] = self._state.read(day)
         return self._known[day]
 
-    def _forget_losses(self, day: dt.date) -> None:
-        """Take what has lost files for not computed."""
+    def _forget_losses(self, day: dt.date, cells: int) -> None:
+        """Take what has lost files for not computed; ``cells`` is how many files of cells there are."""
         known = self._of(day)
-        lost = {stage for stage, count in known.files.items() if self._count(day, stage) < count}
+        lost = {
+            stage
+            for stage, count in known.files.items()
+            if (cells if stage == "cells" else self._count(day, stage)) < count
+        }
         if "cells" in lost:
             known.cells = dict.fromkeys(known.cells, "")
         if lost & {"cells", "marts"}:
@@ -146,11 +153,11 @@ class Plan:
             self._state.write(day, self._known[day])
 
 
-def _stored(warehouse: Warehouse, dates: list[dt.date] | None) -> set[Partition]:
-    """Partitions that have cells."""
-    return {
-        Partition(file.date, file.deployment)
-        for table in transforms("cells")
+def _cells(warehouse: Warehouse, dates: list[dt.date] | None) -> list[DataFile]:
+    """All files of cells."""
+    return [
+        file
+        for table in STAGES["cells"]
         for date in dates or (None,)
         for file in warehouse.files(TABLES[table.name], date=date)
-    }
+    ]
