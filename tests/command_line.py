@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,19 @@ WITHOUT_WAREHOUSE = {
     "scrape",
     "tables",
 }
+
+
+HEAVY = {"altair", "duckdb", "numpy", "polars", "pyarrow", "scipy", "jinja2"}
+"""Modules that take long to load."""
+
+
+def loading(code: str, *more: str) -> tuple[int, str]:
+    """Exit code and standard error of a Python that runs the code, then names what it loaded of HEAVY and more."""
+    told = f"{code}\nsys.exit(', '.join(sorted({HEAVY | set(more)!r} & sys.modules.keys())) or 0)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    call = [sys.executable, "-c", f"import sys\n{told}"]
+    result = subprocess.run(call, check=False, capture_output=True, text=True, env=environment)
+    return result.returncode, result.stderr
 
 
 @dataclass(frozen=True)
