@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import shlex
@@ -41,6 +42,7 @@ DAMAGED = '{"request_id": "a", "usage": \n{"nothing": 1}\n'
 COLUMNS = "100"
 """Width of the terminal of all shown output."""
 _BLOCK = re.compile(r"^```(sql|python|console)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+_ORDER = re.compile(r"\bORDER BY ((?:(?!\bORDER BY\b).)*?)(\bLIMIT \d+\s*)?$", re.DOTALL)
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 
@@ -130,7 +132,7 @@ class Replay:
 
     def answer(self, language: str, shown: str) -> str:
         """What an SQL question or a Python program prints."""
-        return self._run(["sql", shown]) if language == "sql" else self._python(shown)
+        return self._sql(["sql", shown]) if language == "sql" else self._python(shown)
 
     def check(self, language: str, shown: str) -> None:
         """Run what is shown without an answer."""
@@ -143,7 +145,7 @@ class Replay:
         call, _, pipe = command.replace("\\\n", " ").partition(" | ")
         words = shlex.split(call)
         assert words[0] == "specledger", f"only specledger is run, not {words[0]}"
-        printed = self._run(words[1:])
+        printed = self._sql(words[1:]) if words[1] == "sql" else self._run(words[1:])
         if pipe:
             head = re.fullmatch(r"head -(\d+)", pipe)
             assert head, f"{pipe} is not understood"
@@ -154,6 +156,24 @@ class Replay:
         done = CliRunner().invoke(cli, arguments, env={"SPECLEDGER_WAREHOUSE": None})
         assert done.exit_code in {0, 1, 3}, f"{arguments} ended with {done.exit_code}: {done.stderr}"
         return done.stdout
+
+    def _sql(self, arguments: list[str]) -> str:
+        printed = self._run(arguments)
+        if len(printed.splitlines()) > len(("names", "rule", "one row")):
+            self._has_one_order(arguments[1])
+        return printed
+
+    def _has_one_order(self, sql: str) -> None:
+        """Rows that may come in another order tomorrow make no answer to show."""
+        order = _ORDER.search(sql.strip())
+        assert order, f"no ORDER BY at the end of {sql}"
+        if order[1].strip() != "ALL":
+            first = json.loads(self._run(["sql", sql, "--format", "json"]))[0]
+            up, down = (", ".join(f"{i} {way}" for i in range(1, len(first) + 1)) for way in ("ASC", "DESC"))
+            answers = [
+                self._run(["sql", f"{sql.strip()[: order.end(1)]}, {ties} {order[2] or ''}"]) for ties in (up, down)
+            ]
+            assert answers[0] == answers[1], f"ties in the order of {sql}"
 
     def _python(self, shown: str) -> str:
         printed = io.StringIO()
