@@ -17,12 +17,12 @@ demo: $(VENV)/program  ## Run the whole pipeline on bundled real logs, ending in
 	$(BIN)/specledger demo --out out/demo
 
 .PHONY: test
-test: $(VENV)/tools  ## Run the tests.
+test: $(VENV)/tools  ## Run the tests; where there is Java those of Spark too.
+	-@if command -v java >/dev/null; then $(MAKE) --no-print-directory $(VENV)/spark; fi
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: test-spark
-test-spark: $(VENV)/tools  ## Run the tests of Spark, which needs Java 17 or newer; they must run.
-	$(BIN)/python -m pip install --quiet --group spark
+test-spark: $(VENV)/spark  ## Run the tests of Spark alone, which needs Java 17 or newer; they must run.
 	SPARK_TESTS=required $(BIN)/python -m pytest tests/spark
 
 .PHONY: test-wheel
@@ -65,3 +65,7 @@ $(VENV)/program: pyproject.toml | $(BIN)/python
 $(VENV)/tools: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $@ $(VENV)/program
+
+$(VENV)/spark: $(VENV)/tools
+	$(BIN)/python -m pip install --quiet --group spark  # about 450 MB
+	@touch $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from specledger.schemas.warehouse import Warehouse
 from specledger.transforms.runner import run
 from tests import captures
 from tests.spark.conftest import contents
-from tests.spark.standalone import local
+from tests.spark.standalone import local, standalone
 
 CAPTURES = (
     "spec_k3_draft", "baseline_nospec", "bench_baseline", "bench_spec", "bench_tools", "bf16_spec", "default_flags",
@@ -51,14 +52,18 @@ def made(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("place", ["local cores", "two workers"])
 def test_captures_and_damaged_inputs_read_by_workers_are_those_read_here(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setattr(readings, "UNIT_INPUTS", 7)
     here, there = Warehouse(tmp_path / "here"), Warehouse(tmp_path / "there")
     told = take_in(here, made)
     run(here, DEFAULT_SETTINGS)
-    with cluster(local(), there) as spark:
+    with ExitStack() as stack:
+        alone = place == "local cores"
+        choice = local() if alone else stack.enter_context(standalone(tmp_path / "spark")).choice
+        spark = stack.enter_context(cluster(choice, there))
         assert take_in(there, made, spark) == told
         ingested = [stage for stage in spark.stages if stage.stage == "ingest"]
         run(there, DEFAULT_SETTINGS, cluster=spark)
