@@ -33,6 +33,7 @@ _COUNTS: dict[str, tuple[str, ...]] = {
     "sequences": ("gen_ai.request.n",),
 }
 _SAMPLING = ("gen_ai.request.top_p", "gen_ai.request.max_tokens", "gen_ai.request.n")
+_SCOPES = ("scopeSpans", "instrumentationLibrarySpans")
 _ERROR = (2, "2", "STATUS_CODE_ERROR")
 
 
@@ -41,37 +42,67 @@ def read(stream: BinaryIO, context: InputContext, sink: Sink) -> Progress:
     head = stream.read(1)
     if head not in (b"", b"{", b" ", b"\n", b"\r", b"\t", b"\xef"):
         return _read_protobuf(head, stream, context, sink)
-    documents, rows = Documents(stream, context, sink, head), []
+    documents, rows, spans = Documents(stream, context, sink, head), [], _Spans(sink)
     for offset, export in documents:
         if not isinstance(export.get("resourceSpans"), list):
             if not {"resourceMetrics", "resourceLogs"} & set(export):
                 sink.reject(offset, "The line is no OTLP export: resourceSpans is missing.", str(list(export)[:20]))
             continue
-        rows += _requests(export, offset, sink)
+        rows += spans.requests(export, offset)
         if len(rows) >= _BATCH:
             sink.rows("requests", frame("requests", rows))
             rows = []
     if rows:
         sink.rows("requests", frame("requests", rows))
+    spans.told()
     return documents.progress
 
 
-def _requests(export: Mapping[str, Any], offset: int, sink: Sink) -> list[Row]:
-    rows = []
-    for span in _spans(export):
-        if span.get("name") == "llm_request":
-            row = _request(span, offset)
-            if row is None:
-                sink.reject(offset, "The span has no id or no end time: it cannot be placed.", "")
+class _Spans:
+    """Takes the requests out of exports, and says of everything else why it is none."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._others = 0
+
+    def requests(self, export: Mapping[str, Any], offset: int) -> list[Row]:
+        """Rows of the spans named ``llm_request``."""
+        rows = []
+        for span in self._spans(export, offset):
+            if span.get("name") != "llm_request":
+                self._others += 1
+            elif (row := _request(span, offset)) is None:
+                self._sink.reject(offset, "The span has no id or no end time: it cannot be placed.", "")
             else:
                 rows.append(row)
-    return rows
+        return rows
 
+    def told(self) -> None:
+        """Say what was passed over; once, at the end."""
+        if self._others:
+            self._sink.note(f"Spans that are not named llm_request were passed over: {self._others}.")
 
-def _spans(export: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for resource in _objects(export.get("resourceSpans")):
-        for scope in _objects(resource.get("scopeSpans", resource.get("instrumentationLibrarySpans"))):
-            yield from _objects(scope.get("spans"))
+    def _spans(self, export: Mapping[str, Any], offset: int) -> Iterator[Mapping[str, Any]]:
+        for resource in self._objects(export, ("resourceSpans",), (), offset):
+            for scope in self._objects(resource, _SCOPES, ("resource", "schemaUrl"), offset):
+                yield from self._objects(scope, ("spans",), ("scope", "instrumentationLibrary", "schemaUrl"), offset)
+
+    def _objects(
+        self, holder: Mapping[str, Any], names: tuple[str, ...], beside: tuple[str, ...], offset: int
+    ) -> Iterator[Mapping[str, Any]]:
+        """The objects of the list under one of ``names``; an empty list may be left out, not renamed."""
+        left_out: list[object] | None = [] if set(holder) <= set(beside) else None
+        values: object = next((holder[name] for name in names if name in holder), left_out)
+        if not isinstance(values, list):
+            self._sink.reject(
+                offset, f"{names[0]} is missing or no list: its spans were not read.", str(list(holder)[:20])
+            )
+            return
+        for value in values:
+            if isinstance(value, Mapping):
+                yield value
+            else:
+                self._sink.reject(offset, f"{names[0]} holds what is no object: it was not read.", "")
 
 
 def _objects(values: object) -> Iterator[Mapping[str, Any]]:
@@ -127,7 +158,7 @@ def _read_protobuf(head: bytes, stream: BinaryIO, context: InputContext, sink: S
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
     except ImportError as error:
         raise MissingExtra("OTLP in protobuf needs a library: pip install 'specledger[otlp]'.") from error
-    offset = context.offset
+    offset, spans = context.offset, _Spans(sink)
     prefix = head + stream.read(3)
     while len(prefix) == 4:
         size = int.from_bytes(prefix, "big")
@@ -136,7 +167,8 @@ def _read_protobuf(head: bytes, stream: BinaryIO, context: InputContext, sink: S
             offset += len(prefix)
             while chunk := stream.read(_CHUNK):
                 offset += len(chunk)
-            return Progress(offset)
+            prefix = b""
+            break
         message = stream.read(size)
         if len(message) < size:
             prefix += message
@@ -146,7 +178,7 @@ def _read_protobuf(head: bytes, stream: BinaryIO, context: InputContext, sink: S
         except (DecodeError, RecursionError) as error:
             sink.reject(offset, f"The message is no OTLP export ({error}): it was passed over.", message[:50])
         else:
-            rows = _requests(export, offset, sink)
+            rows = spans.requests(export, offset)
             if rows:
                 sink.rows("requests", frame("requests", rows))
         offset += 4 + size
@@ -154,4 +186,5 @@ def _read_protobuf(head: bytes, stream: BinaryIO, context: InputContext, sink: S
     if prefix and context.settled:
         sink.reject(offset, "The last message is cut: it was not used.", prefix[:50])
         offset += len(prefix)
+    spans.told()
     return Progress(offset)

@@ -314,6 +314,26 @@ class TestOtlp:
         assert (row["ttft_ms"], row["queue_ms"], row["decode_ms"], row["e2e_ms"]) == (125.0, 0.5, 800.0, 937.5)
         assert row.get("rounds") is None
         assert (sink.rejects, progress.offset) == ([], len(content))
+        assert sink.notes == ["Spans that are not named llm_request were passed over: 1."]
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            ('"scopeSpans"', '"scopSpans"'),
+            ('"spans": [', '"spns": ['),
+            ('"spans": [', '"spans": [7, '),
+            ('"resourceSpans": [', '"resourceSpans": [null, '),
+        ],
+    )
+    def test_spans_under_a_damaged_name_are_a_reject(self, damage) -> None:
+        content = json.dumps(export(span(REQUEST_SPAN))).replace(*damage).encode()
+        assert len(run("otlp", content)[0].rejects) == 1
+
+    @pytest.mark.parametrize("scopes", [{}, {"scopeSpans": []}, {"scopeSpans": [{"scope": {}}]}])
+    def test_an_export_of_no_spans_is_nothing_to_complain_of(self, scopes) -> None:
+        content = json.dumps({"resourceSpans": [{"resource": {}, **scopes}]}).encode()
+        sink, progress = run("otlp", content)
+        assert (sink.rejects, sink.notes, progress.offset) == ([], [], len(content))
 
     @pytest.mark.parametrize(
         ("facts", "temperature"),
