@@ -114,29 +114,24 @@ class Documents:
         return Progress(self.offset)
 
 
-_ESCAPES = (
+_ESCAPES = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # what is no half, and whole pairs
     r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
-_IN_TEXT, _IN_BYTES = re.compile(_ESCAPES), re.compile(_ESCAPES.encode())
 
 
 def storable(text: str) -> str:
     """JSON in which U+FFFD, as long, stands for every escape of half a character, which no column could hold."""
     if "\\ud" not in text and "\\uD" not in text:
         return text
-    return _IN_TEXT.sub(lambda match: "\\ufffd" if match["half"] else match[0], text)
-
-
-def _storable_bytes(text: bytes) -> bytes:
-    if b"\\ud" not in text and b"\\uD" not in text:
-        return text
-    return _IN_BYTES.sub(lambda match: b"\\ufffd" if match["half"] else match[0], text)
+    return _ESCAPES.sub(lambda match: "\\ufffd" if match["half"] else match[0], text)
 
 
 def parse(text: bytes) -> object:
     """The JSON value of a text; None if it is none (or too deeply nested). A crash can leave zeros around it."""
+    text = text.strip(b"\0")
     try:
-        return json.loads(_storable_bytes(text.strip(b"\0")))
+        # Not left to the json module, which lets bytes of half a character pass.
+        return json.loads(storable(text.decode(json.detect_encoding(text))))
     except (ValueError, RecursionError):
         return None

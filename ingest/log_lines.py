@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
+from .json_input import storable
+
 BLOCK = 8 << 20
 """Bytes read at once: enough lines of one form for NumPy, few enough to bound the memory."""
 PADDING = 512
@@ -211,7 +213,7 @@ def _docker_piece(line: bytes) -> tuple[bytes, bytes, bytes, bool] | None:
     if not _DOCKER.match(line):
         return None
     try:
-        document = json.loads(line.decode("utf-8", errors="replace"), strict=False)
+        document = json.loads(storable(line.decode("utf-8", errors="replace")), strict=False)
     except (ValueError, RecursionError):
         return None
     text, time = document.get("log"), document.get("time")

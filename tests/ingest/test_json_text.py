@@ -40,6 +40,25 @@ def test_zeros_that_a_crash_left_around_a_text_are_no_part_of_it() -> None:
     assert parse(b"{\0}") is None
 
 
+def test_the_bytes_of_a_half_are_no_json(cli: CommandLine, tmp_path: Path) -> None:
+    assert parse(b'"\xed\xba\xa2"') is None
+    text = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [{**SPAN, "spanId": "X"}]}]}]}).encode()
+    path = tmp_path / "spans.jsonl"
+    path.write_bytes(text.replace(b"X", b"\xed\xba\xa2") + b"\n" + text + b"\n")
+    cli.ok("ingest", path)
+    assert cli.rows("SELECT records, rows, rejects FROM ingested_files") == [{"records": 2, "rows": 1, "rejects": 1}]
+
+
+@pytest.mark.parametrize("name", ["time", "stream"])
+def test_a_container_engine_may_say_halves_anywhere(name: str, cli: CommandLine, tmp_path: Path) -> None:
+    rest = {"stream": "stderr", "time": "2026-09-14T08:01:00.25Z", name: HALF}
+    pieces = [{"log": "ERROR 09-14 08:01:00 core.py:1] ", **rest}, {"log": f"{DEATH}\n", **rest}]
+    path = tmp_path / "in.log"
+    path.write_text("".join(json.dumps(piece) + "\n" for piece in pieces))
+    cli.ok("ingest", path, "--format", "server_log", "--year", 2026)
+    assert cli.value("SELECT regexp_extract(message, '[^ -~]') FROM events") == SHOWN
+
+
 @pytest.mark.parametrize(
     ("document", "question"),
     [
