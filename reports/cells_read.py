@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from ..schemas import TABLES
 from ..schemas.cells import CELLS_LOG_STATS, CELLS_REQUESTS, CELLS_SNAPSHOTS
 from ..schemas.measures import MEASURES, Measure
-from ..schemas.table import Table, quote
+from ..schemas.table import Table, literal, quote
 from ..schemas.warehouse import Warehouse, reading
 from .buckets import Buckets
 from .quantile import Histogram
 from .selection import Selection, select_nights
 from .strata import NO_LOAD, Rest, Strata
-from .sums import Index, Mask, Sums, Vector, add_up
+from .sums import Index, Mask, Sums, Vector, add_up, distinct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +87,7 @@ class Frame:
     def observed(self) -> list[tuple[int, Rest, float]]:
         """(load, finer keys, observations), each combination once."""
         span = int(self.load.max(initial=0)) + 2
-        pairs, inverse = np.unique(self.rest * span + self.load + 1, return_inverse=True)
+        pairs, inverse = distinct(self.rest * span + self.load + 1)
         counts = np.bincount(inverse, self.n, len(pairs))
         return [
             (int(pair % span) - 1, self.rests[int(pair // span)], float(count))
@@ -120,6 +120,10 @@ class Frame:
         ).where(mask)
 
 
+PLACE = 1 << 32
+"""Hours since 1970 of one deployment are less than this."""
+
+
 class CellReader:
     """Reads and remembers the cells of the sides of a comparison."""
 
@@ -128,6 +132,8 @@ class CellReader:
         self._connection = reading()
         self._frames: dict[tuple[Selection, str, Grain, Loads], Frame] = {}
         self._tables: dict[tuple[Selection, str], str] = {}
+        self._loaded: dict[tuple[Selection, str], str] = {}
+        self._places: dict[str, int] = {}
 
     def frame(self, side: Selection, origin: str, grain: Grain = "hour", loads: Loads = None) -> Frame:
         """The sums of a side; ``loads`` restricts to loads from first to second (NO_LOAD: those not known)."""
@@ -229,27 +235,47 @@ class CellReader:
         return f"SELECT *, unit_{grain} AS unit FROM {self._table(side, origin)}{limits}"
 
     def _table(self, side: Selection, origin: str) -> str:
-        """The name of the temporary table that holds the cells of a side: files are opened once."""
+        """What to select the cells of a side from: temporary tables, so that files are opened once."""
         key = (side, origin)
         if key not in self._tables:
-            table = CELLS[origin]
-            finer = [key for key in FINER_KEYS if key in table.names]
-            rest = f"to_json([{', '.join(finer)}])::VARCHAR" if finer else "'[]'"
-            left = [name for name in table.names if name not in {"load", "hour", "block", "instance", "engine"}]
-            gpus = ", duration_ns * gpus_per_engine AS gpu_ns" if "duration_ns" in table.names else ""
-            unit = "cells.deployment || chr(10) || cells.date || chr(10)"
-            days = select_nights(self._warehouse, TABLES["deployment_days"], side)
-            name = f"cells_{len(self._tables)}"
-            self._connection.execute(
-                f"CREATE TEMP TABLE {name} AS WITH days AS ({days}) "
-                f"SELECT {', '.join('cells.' + quote(name) for name in left)}{gpus}, "
-                f"(cells.date - DATE '1970-01-01')::BIGINT AS night, 24 * night + hour AS epoch_hour, "
-                f"{unit} || hour AS unit_hour, "
-                f"{unit} || block AS unit_block, coalesce(load, {NO_LOAD})::BIGINT AS load, {rest} AS rest "
-                f"FROM ({select_nights(self._warehouse, table, side)}) AS cells LEFT JOIN days USING (date, deployment)"
-            )
-            self._tables[key] = name
+            self._tables[key] = self._held(side, origin) or self._load(side, origin)
         return self._tables[key]
+
+    def _held(self, side: Selection, origin: str) -> str | None:
+        """The cells of a side out of those of other sides; None where they do not hold all of its nights."""
+        wanted, parts = set(side.nights), []
+        for (other, of), table in self._loaded.items():
+            if of == origin and (nights := sorted(wanted.intersection(other.nights))):
+                wanted.difference_update(nights)
+                named = ", ".join(f"(DATE '{night.date}', {literal(night.deployment)})" for night in nights)
+                parts.append(f"SELECT * FROM {table} WHERE (date, deployment) IN (VALUES {named})")
+        return f"({' UNION ALL BY NAME '.join(parts)})" if parts and not wanted else None
+
+    def _load(self, side: Selection, origin: str) -> str:
+        """The name of a new temporary table with the cells of a side."""
+        table = CELLS[origin]
+        finer = [key for key in FINER_KEYS if key in table.names]
+        rest = f"to_json([{', '.join(finer)}])::VARCHAR" if finer else "'[]'"
+        left = [name for name in table.names if name not in {"load", "hour", "block", "instance", "engine"}]
+        gpus = ", duration_ns * gpus_per_engine AS gpu_ns" if "duration_ns" in table.names else ""
+        for deployment in side.deployments:
+            self._places.setdefault(deployment, len(self._places))
+        places = ", ".join(f"({literal(name)}, {place})" for name, place in self._places.items()) or "(NULL, 0)"
+        days = select_nights(self._warehouse, TABLES["deployment_days"], side)
+        name = f"cells_{len(self._loaded)}"
+        self._connection.execute(
+            f"CREATE TEMP TABLE {name} AS WITH days AS ({days}), "
+            f"places AS (FROM (VALUES {places}) AS places (deployment, place)) "
+            f"SELECT {', '.join('cells.' + quote(name) for name in left)}{gpus}, "
+            f"(cells.date - DATE '1970-01-01')::BIGINT AS night, 24 * night + hour AS epoch_hour, "
+            f"place * {PLACE} + epoch_hour AS unit_hour, "
+            f"6 * place * {PLACE} + 144 * night + block AS unit_block, "
+            f"coalesce(load, {NO_LOAD})::BIGINT AS load, {rest} AS rest "
+            f"FROM ({select_nights(self._warehouse, table, side)}) AS cells "
+            "INNER JOIN places USING (deployment) LEFT JOIN days USING (date, deployment)"
+        )
+        self._loaded[(side, origin)] = name
+        return name
 
     def _arrow(self, query: str) -> pa.Table:
         return self._connection.sql(query).to_arrow_table()
@@ -278,7 +304,7 @@ def _seen(seen: pa.Table, elements: pa.Table, strata: Strata, *, squares_known: 
     unit = _unit_codes(both)
     rest, rests = _rest_codes(both)
     stratum = strata.assign(_ints(both, "load"), rest, rests)
-    places, row = np.unique(unit * (len(strata.keys) + 1) + stratum, return_inverse=True)
+    places, row = distinct(unit * (len(strata.keys) + 1) + stratum)
     split = seen.num_rows
     rows = len(places)
     night = np.zeros(rows, dtype=np.int64)
@@ -287,11 +313,11 @@ def _seen(seen: pa.Table, elements: pa.Table, strata: Strata, *, squares_known: 
     zero = np.zeros(rows)
     second = (zero, zero, squares) if squares_known else None
     sums = Sums(places // (len(strata.keys) + 1), night, places % (len(strata.keys) + 1), zero, den, n, second)
-    return sums, row[split:].astype(np.int64)
+    return sums, row[split:]
 
 
 def _unit_codes(table: pa.Table) -> Index:
-    return np.unique(_codes(table, "unit")[0], return_inverse=True)[1].astype(np.int64)
+    return np.unique(_ints(table, "unit"), return_inverse=True)[1].astype(np.int64)
 
 
 def _rest_codes(table: pa.Table) -> tuple[Index, tuple[Rest, ...]]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..schemas.config import LoadBand
 from .interval import MIN_UNITS
+from .sums import distinct
 
 COVERED = MIN_UNITS
 """Effective observations a side must have in a group of loads: a ratio of fewer says little and is biased."""
@@ -48,7 +49,7 @@ class Strata:
     def assign(self, load: NDArray[np.int64], rest: NDArray[np.int64], rests: Sequence[Rest]) -> Codes:
         """The stratum of each row, from its load and the number of its finer keys in ``rests``."""
         span = int(load.max(initial=0)) + 2
-        pairs, inverse = np.unique(rest * span + (load + 1), return_inverse=True)
+        pairs, inverse = distinct(rest * span + (load + 1))
         found = [self.codes[(int(pair % span) - 1, rests[int(pair // span)])] for pair in pairs]
         return np.asarray(found, dtype=np.int64)[inverse]
 

@@ -16,6 +16,9 @@ Mask = NDArray[np.bool_]
 OBSERVATIONS = frozenset({"request", "interval"})
 """Units that cells do not hold one by one: their variance comes from second moments."""
 
+SPARSE = 1 << 20
+"""Codes beyond so many that have few rows are sorted rather than counted."""
+
 
 @dataclass(frozen=True)
 class Sums:
@@ -35,7 +38,7 @@ class Sums:
 
     def where(self, mask: Mask) -> Sums:
         """The rows that a mask keeps, units renumbered."""
-        unit = np.unique(self.unit[mask], return_inverse=True)[1].astype(np.int64)
+        unit = distinct(self.unit[mask])[1]
         second = None
         if self.second is not None:
             nn, nd, dd = self.second
@@ -67,6 +70,20 @@ class Sums:
     def by_unit(self, column: Vector) -> Vector:
         """A column added up by unit."""
         return add_up(self.unit, column, self.units)
+
+
+def distinct(codes: Index) -> tuple[Index, Index]:
+    """The different codes, rising, and which of them each one is; codes count from 0.
+
+    What np.unique gives, without its sorting where codes are not far more than rows.
+    """
+    highest = int(codes.max(initial=-1))
+    if highest > SPARSE + 8 * len(codes):
+        found, which = np.unique(codes, return_inverse=True)
+        return found, which.astype(np.int64)
+    seen = np.zeros(highest + 1, dtype=np.bool_)
+    seen[codes] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[codes]
 
 
 def add_up(codes: Index, values: Vector, length: int) -> Vector:

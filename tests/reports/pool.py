@@ -82,9 +82,8 @@ class Pool(CellReader):
     def _arrow(self, query: str) -> pa.Table:
         if query not in self._answers:
             answer = super()._arrow(query)
-            for name in ("unit", "rest"):
-                column = answer.column_names.index(name)
-                answer = answer.set_column(column, name, answer[name].combine_chunks().dictionary_encode())
+            column = answer.column_names.index("rest")
+            answer = answer.set_column(column, "rest", answer["rest"].combine_chunks().dictionary_encode())
             first = answer.column(0).to_numpy()  # rows are sorted by night or by hour
             self._answers[query] = answer.combine_chunks(), first // (24 if answer.column_names[0] != "night" else 1)
         answer, night = self._answers[query]

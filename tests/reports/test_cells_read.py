@@ -1,0 +1,78 @@
+"""Cells of sides: the same whether files are read or another side's rows are at hand."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from specledger.reports.cells_read import CellReader, Frame, Grain
+from specledger.reports.selection import Night, Selection
+from specledger.reports.sums import SPARSE, distinct
+from specledger.schemas.warehouse import Warehouse
+from tests.reports.fleet import WORLD, put_requests
+
+DAYS = [dt.date(2026, 9, 7) + dt.timedelta(days=day) for day in range(3)]
+NAMES = ("a", "it's\nb")
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    found = Warehouse(tmp_path_factory.mktemp("warehouse"))
+    for number, name in enumerate(NAMES):
+        put_requests(found, replace(WORLD, deployment=name), DAYS, number, per_hour=1)
+    return found
+
+
+def side(where: str, *nights: tuple[int, int]) -> Selection:
+    return Selection(where, tuple(sorted(Night(DAYS[day], NAMES[name]) for day, name in nights)))
+
+
+FIRST, SECOND = side("first", (0, 0), (0, 1), (1, 1)), side("second", (2, 1))
+OUT_OF_BOTH = side("out of both", (0, 1), (2, 1))
+
+
+def equal(one: Frame, other: Frame) -> None:
+    for field in fields(Frame):
+        mine, theirs = getattr(one, field.name), getattr(other, field.name)
+        if field.name == "columns":
+            assert mine.keys() == theirs.keys()
+            for name, values in mine.items():
+                np.testing.assert_array_equal(values, theirs[name], err_msg=name)
+        else:
+            np.testing.assert_array_equal(mine, theirs, err_msg=field.name)
+
+
+@pytest.mark.parametrize("grain", ["hour", "block"])
+@pytest.mark.parametrize(
+    "of", [OUT_OF_BOTH, side("one night", (1, 1)), side("not read before", (1, 0), (1, 1)), side("none")]
+)
+def test_nights_of_other_sides_are_those_of_their_files(
+    warehouse: Warehouse, of: Selection, grain: Grain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = CellReader(warehouse)
+    for other in (FIRST, SECOND):
+        assert reader.frame(other, "requests", grain).rows > 50
+    known = {night for other in (FIRST, SECOND) for night in other.nights}
+    if of.nights and known.issuperset(of.nights):
+        monkeypatch.setattr(reader, "_load", None)
+    found = reader.frame(of, "requests", grain)
+    equal(found, CellReader(warehouse).frame(of, "requests", grain))
+    assert bool(found.rows) == bool(of.nights)
+    assert reader.units(of, "requests", grain) == int(found.unit.max(initial=-1)) + 1
+
+
+CODES = arrays(np.int64, st.integers(0, 50), elements=st.integers(0, 60) | st.integers(SPARSE - 2, SPARSE + 1_000))
+
+
+@given(CODES)
+def test_distinct_codes_are_those_that_sorting_finds(codes: np.ndarray) -> None:
+    found, which = distinct(codes)
+    expected, inverse = np.unique(codes, return_inverse=True)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(which, inverse)
