@@ -9,10 +9,9 @@ import datetime as dt
 import functools
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from ..ingest.run import DEFAULT_DEPLOYMENT, check_options
 from ..reports import acknowledge
@@ -23,12 +22,10 @@ from ..schemas.config import KNOWN_TABLES, Settings, parse_toml, settings_from
 from ..schemas.engine import EngineChoice, engine_from
 from ..schemas.errors import ConfigError
 from ..schemas.object_store import is_url
+from ..schemas.toml_lines import TomlLines
 from ..schemas.typed_sql import unreadable
 from ..transforms.partitions import INPUTS
 from .section import Section
-from .toml_lines import TomlLines
-
-T = TypeVar("T")
 
 BASELINE_NIGHTS = 14
 """Two weeks: every day of the week twice, and enough nights to tell their variance."""
@@ -158,7 +155,7 @@ def load(path: Path) -> Config:
     lines = TomlLines(path, text)
     top = Section(document, (), lines, KNOWN_TABLES)
     folder = path.absolute().parent
-    settings = _placed(lines, lambda: settings_from(document, path))
+    settings = settings_from(document, lines)
     sources = tuple(_source(section, folder) for section in top.sections("source", SOURCE))
     if not sources:
         top.refuse("source", "is missing: name at least one [[source]] with paths")
@@ -175,7 +172,7 @@ def load(path: Path) -> Config:
         comparisons,
         _hook(top.section("hook", HOOK)) if "hook" in top else None,
         _housekeeping(top.section("housekeeping", HOUSEKEEPING)),
-        _placed(lines, lambda: engine_from(document, path)),
+        engine_from(document, lines),
         hashlib.sha256("\0".join(read).encode()).hexdigest()[:16],
     )
 
@@ -189,17 +186,6 @@ def _read(path: Path) -> str:
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from error
-
-
-def _placed(lines: TomlLines, read: Callable[[], T]) -> T:
-    """What ``read`` gives; a ConfigError that it raises with file and key gets the line."""
-    try:
-        return read()
-    except ConfigError as error:
-        message = str(error).removeprefix(f"{lines.path}: ")
-        keys = re.match(r"\[?(bands|goodput|engine)\]?(?:\.(\w+))?", message)
-        place = lines.at(*filter(None, keys.groups())) if keys else str(lines.path)
-        raise ConfigError(f"{place}: {message}") from error
 
 
 def _place(text: str, folder: Path) -> str:
@@ -249,7 +235,7 @@ def _comparisons(top: Section, folder: Path, settings: Settings, read: list[str]
             section.refuse("nights", "is about the rolling baseline: leave out either it or baseline")
         paths = {key: folder / file if (file := section.text(key, None)) else None for key in ("gates", "acknowledge")}
         gates = load_gates(paths["gates"], bands)
-        acknowledged = acknowledge.load(paths["acknowledge"])
+        acknowledged = acknowledge.load(paths["acknowledge"], bands)
         read += [path.read_text(encoding="utf-8") for path in paths.values() if path]
         found.append(
             Comparison(

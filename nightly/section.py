@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from ..schemas.errors import ConfigError, UsageError
-from .toml_lines import Key, TomlLines
+from ..schemas.toml_lines import Key, TomlLines
 
 T = TypeVar("T")
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..schemas.config import read_toml
 from ..schemas.errors import ConfigError
 from ..schemas.measures import MEASURES
-from .gates import CHECKS, OVERALL, Lines
+from .gates import CHECKS, OVERALL, Where
 from .model import GATE_NAMES, GateResult
 
 KEYS = {
@@ -53,48 +54,57 @@ class Acknowledgement:
         )
 
 
-def load(path: Path | None) -> tuple[Acknowledgement, ...]:
-    """The accepted regressions of a file; none without one. ConfigError names key and line."""
+def load(path: Path | None, bands: Sequence[str]) -> tuple[Acknowledgement, ...]:
+    """The accepted regressions of a file, none without one; ``bands`` are the load bands that may be named.
+
+    ConfigError names key and line.
+    """
     if path is None:
         return ()
-    document, where = read_toml(path), Lines(path, "acknowledge")
+    document, lines = read_toml(path)
     for key in document:
         if key != "acknowledge":
-            raise ConfigError(f"{where(key)}: {key} is not known; write [[acknowledge]] tables.")
+            raise ConfigError(f"{lines.at(key)}: {key} is not known; write [[acknowledge]] tables.")
     tables = document.get("acknowledge", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise ConfigError(f"{where('acknowledge')}: accepted regressions are written as [[acknowledge]] tables.")
-    return tuple(_read(table, number, where) for number, table in enumerate(tables))
+        raise ConfigError(f"{lines.at('acknowledge')}: accepted regressions are written as [[acknowledge]] tables.")
+    places = [partial(lines.at, "acknowledge", number) for number in range(len(tables))]
+    return tuple(_read(table, bands, where) for table, where in zip(tables, places, strict=True))
 
 
-def _read(table: dict[str, Any], number: int, where: Lines) -> Acknowledgement:
+def _read(table: dict[str, Any], bands: Sequence[str], where: Where) -> Acknowledgement:
     for key, value in table.items():
         if key not in KEYS:
             known = ", ".join(sorted(KEYS))
-            raise ConfigError(f"{where(key, number)}: {key} is not known in [[acknowledge]]; known are {known}.")
+            raise ConfigError(f"{where(key)}: {key} is not known in [[acknowledge]]; known are {known}.")
         if key != "until" and not (isinstance(value, str) and value.strip()):
-            raise ConfigError(f"{where(key, number)}: {key} must be text.")
+            raise ConfigError(f"{where(key)}: {key} must be text.")
     for key in NEEDED:
         if key not in table:
-            raise ConfigError(f"{where(key, number)}: [[acknowledge]] needs {key}.")
+            raise ConfigError(f"{where(key)}: [[acknowledge]] needs {key}.")
     if table.get("gate") not in {None, *GATE_NAMES}:
-        raise ConfigError(f"{where('gate', number)}: gate must be one of {', '.join(GATE_NAMES)}.")
+        raise ConfigError(f"{where('gate')}: gate must be one of {', '.join(GATE_NAMES)}.")
+    band = table.get("load_band")
+    if band not in {None, OVERALL, *bands}:
+        raise ConfigError(
+            f"{where('load_band')}: load_band {band!r} is not known; known are {OVERALL}, {', '.join(bands)}."
+        )
     measure = table["measure"]
     if "/" not in measure and measure not in JUDGED:
         raise ConfigError(
-            f"{where('measure', number)}: measure {measure!r} is judged by no gate; "
+            f"{where('measure')}: measure {measure!r} is judged by no gate; "
             f"known are task/metric and {', '.join(sorted(JUDGED))}."
         )
-    return Acknowledgement(**{**table, "until": _date(table["until"], number, where)})
+    return Acknowledgement(**{**table, "until": _date(table["until"], where)})
 
 
-def _date(value: object, number: int, where: Lines) -> dt.date:
+def _date(value: object, where: Where) -> dt.date:
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return value
     try:
         return dt.date.fromisoformat(str(value))
     except ValueError as error:
-        raise ConfigError(f"{where('until', number)}: until must be a date such as 2026-12-31.") from error
+        raise ConfigError(f"{where('until')}: until must be a date such as 2026-12-31.") from error
 
 
 def acknowledge(

@@ -80,12 +80,13 @@ def report(
         raise UsageError("Give --baseline and --candidate, or the four --grid options.")
     house = Warehouse(warehouse)
     settings = settings_to_read(house, config)
+    bands = [band.label for band in settings.load_bands]
     question = Question(
         baseline,
         candidate,
         cells,
-        load_gates(gates, [band.label for band in settings.load_bands]),
-        acknowledgements.load(acknowledge),
+        load_gates(gates, bands),
+        acknowledgements.load(acknowledge, bands),
         settings,
     )
     answer = build(house, question, dt.datetime.now(dt.UTC).replace(tzinfo=None))

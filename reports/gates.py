@@ -7,9 +7,9 @@ and what it changes: ``tolerance`` (a change) or ``limit`` (of the candidate's f
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +19,8 @@ from ..schemas.measures import MEASURES
 from .model import GATE_NAMES, GateName, Severity, ToleranceKind
 from .multiplicity import FALSE_DISCOVERY_RATE
 
+Where = Callable[[str], str]
+"""``file, line n`` of a key of one table."""
 OVERALL = "overall"
 LARGEST = 1e15
 """No tolerance and no limit is beyond it; it also keeps out NaN and numbers that no float can hold."""
@@ -134,21 +136,20 @@ def load_gates(path: Path | None, bands: Sequence[str]) -> GateSet:
     """The gates of a report; ``bands`` are the load bands that may be named. ConfigError names key and line."""
     if path is None:
         return DEFAULT_SET
-    document = read_toml(path)
-    where = Lines(path, "gate")
+    document, lines = read_toml(path)
     for key in document:
         if key not in TOP_KEYS:
-            raise ConfigError(f"{where(key)}: {key} is not known; known are {', '.join(sorted(TOP_KEYS))}.")
+            raise ConfigError(f"{lines.at(key)}: {key} is not known; known are {', '.join(sorted(TOP_KEYS))}.")
     rate = document.get("false_discovery_rate", FALSE_DISCOVERY_RATE)
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < 1:
-        raise ConfigError(f"{where('false_discovery_rate')}: false_discovery_rate must lie between 0 and 1.")
+        raise ConfigError(f"{lines.at('false_discovery_rate')}: false_discovery_rate must lie between 0 and 1.")
     tables = document.get("gate", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise ConfigError(f"{where('gate')}: gates are written as [[gate]] tables.")
+        raise ConfigError(f"{lines.at('gate')}: gates are written as [[gate]] tables.")
     gates = {(gate.gate, gate.measure): gate for gate in DEFAULT_GATES}
     at_band: dict[tuple[GateName, str, str], Gate] = {}
     for number, table in enumerate(tables):
-        _add(gates, at_band, table, number, bands, where)
+        _add(gates, at_band, table, bands, partial(lines.at, "gate", number))
     return GateSet(tuple(gates.values()), at_band, float(rate))
 
 
@@ -156,89 +157,84 @@ def _add(
     gates: dict[tuple[GateName, str], Gate],
     at_band: dict[tuple[GateName, str, str], Gate],
     table: dict[str, Any],
-    number: int,
     bands: Sequence[str],
-    where: Lines,
+    where: Where,
 ) -> None:
     for key in table:
         if key not in KEYS:
-            raise ConfigError(
-                f"{where(key, number)}: {key} is not known in [[gate]]; known are {', '.join(sorted(KEYS))}."
-            )
-    name, measure = _one_of(table, "gate", GATE_NAMES, number, where), table.get("measure")
+            raise ConfigError(f"{where(key)}: {key} is not known in [[gate]]; known are {', '.join(sorted(KEYS))}.")
+    name, measure = _one_of(table, "gate", GATE_NAMES, where), table.get("measure")
     if not _is_measure(name, measure):
         raise ConfigError(
-            f"{where('measure', number)}: measure {measure!r} is not known under {name}; "
-            f"known are {', '.join(_known(name))}."
+            f"{where('measure')}: measure {measure!r} is not known under {name}; known are {', '.join(_known(name))}."
         )
     gate_name = cast(GateName, name)
     before = gates.get((gate_name, str(measure)), Gate(gate_name, str(measure)))
     band = table.get("load_band")
     if band is None:
-        gates[(gate_name, before.measure)] = _changed(before, table, number, where)
+        gates[(gate_name, before.measure)] = _changed(before, table, where)
         return
     if band not in (OVERALL, *bands):
         raise ConfigError(
-            f"{where('load_band', number)}: load_band {band!r} is not known; known are {OVERALL}, {', '.join(bands)}."
+            f"{where('load_band')}: load_band {band!r} is not known; known are {OVERALL}, {', '.join(bands)}."
         )
     before = at_band.get((gate_name, before.measure, band), before)
-    at_band[(gate_name, before.measure, band)] = _changed(before, table, number, where)
+    at_band[(gate_name, before.measure, band)] = _changed(before, table, where)
     gates.setdefault((gate_name, before.measure), replace(before, enabled=False))
 
 
-def _changed(before: Gate, table: dict[str, Any], number: int, where: Lines) -> Gate:
+def _changed(before: Gate, table: dict[str, Any], where: Where) -> Gate:
     gate = before
     if "severity" in table:
-        gate = replace(gate, severity=cast(Severity, _one_of(table, "severity", ("fail", "warn"), number, where)))
+        gate = replace(gate, severity=cast(Severity, _one_of(table, "severity", ("fail", "warn"), where)))
     for key in ("required", "enabled"):
         if key in table:
             if not isinstance(table[key], bool):
-                raise ConfigError(f"{where(key, number)}: {key} must be true or false.")
+                raise ConfigError(f"{where(key)}: {key} must be true or false.")
             gate = replace(gate, **{key: table[key]})
     if before.gate == "correctness":
         for key in ("tolerance", "limit", "kind"):
             if key in table:
-                raise ConfigError(f"{where(key, number)}: the bounds of {before.measure} under correctness are fixed.")
+                raise ConfigError(f"{where(key)}: the bounds of {before.measure} under correctness are fixed.")
         return gate
     if "limit" in table and ("tolerance" in table or "kind" in table):
-        raise ConfigError(f"{where('limit', number)}: give either limit or tolerance.")
+        raise ConfigError(f"{where('limit')}: give either limit or tolerance.")
     if "limit" in table:
-        return replace(gate, tolerance=_number(table, "limit", number, where), kind="limit")
+        return replace(gate, tolerance=_number(table, "limit", where), kind="limit")
     if "kind" in table:
-        kind = _one_of(table, "kind", ("relative", "difference"), number, where)
+        kind = _one_of(table, "kind", ("relative", "difference"), where)
         gate = replace(gate, kind=cast(ToleranceKind, kind))
     if "tolerance" in table:
         kind = "relative" if gate.kind == "limit" else gate.kind
-        gate = replace(gate, tolerance=_signed(gate.measure, table, number, where), kind=kind)
+        gate = replace(gate, tolerance=_signed(gate.measure, table, where), kind=kind)
     if gate.enabled and gate.tolerance is None:
-        raise ConfigError(f"{where('measure', number)}: {gate.measure} has no default: give tolerance or limit.")
+        raise ConfigError(f"{where('measure')}: {gate.measure} has no default: give tolerance or limit.")
     return gate
 
 
-def _signed(measure: str, table: dict[str, Any], number: int, where: Lines) -> float:
+def _signed(measure: str, table: dict[str, Any], where: Where) -> float:
     """A tolerance, whose sign must be that of the bad side."""
-    value = _number(table, "tolerance", number, where)
+    value = _number(table, "tolerance", where)
     higher = MEASURES[measure].higher_is_better if measure in MEASURES else True
     if value == 0 or (value > 0) == higher:
         side = "below" if higher else "above"
         raise ConfigError(
-            f"{where('tolerance', number)}: the tolerance of {measure} must lie {side} 0, on its bad side; "
-            f"it is {value:g}."
+            f"{where('tolerance')}: the tolerance of {measure} must lie {side} 0, on its bad side; it is {value:g}."
         )
     return value
 
 
-def _number(table: dict[str, Any], key: str, number: int, where: Lines) -> float:
+def _number(table: dict[str, Any], key: str, where: Where) -> float:
     value = table[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
-        raise ConfigError(f"{where(key, number)}: {key} must be a number.")
+        raise ConfigError(f"{where(key)}: {key} must be a number.")
     return float(value)
 
 
-def _one_of(table: dict[str, Any], key: str, allowed: Sequence[str], number: int, where: Lines) -> str:
+def _one_of(table: dict[str, Any], key: str, allowed: Sequence[str], where: Where) -> str:
     value = table.get(key)
     if value not in allowed:
-        raise ConfigError(f"{where(key, number)}: {key} must be one of {', '.join(allowed)}, not {value!r}.")
+        raise ConfigError(f"{where(key)}: {key} must be one of {', '.join(allowed)}, not {value!r}.")
     return str(value)
 
 
@@ -252,23 +248,3 @@ def _known(gate: str) -> list[str]:
     if gate == "correctness":
         return sorted(CHECKS)
     return sorted(name for name, measure in MEASURES.items() if measure.gate == gate)
-
-
-class Lines:
-    """Finds the line of a key in a TOML file of ``[[head]]`` tables, for messages."""
-
-    def __init__(self, path: Path, head: str) -> None:
-        self._path = path
-        self._lines = path.read_text(encoding="utf-8").splitlines()
-        pattern = re.compile(rf"\s*\[\[\s*{re.escape(head)}\s*\]\]")
-        self._heads = [i for i, line in enumerate(self._lines) if pattern.match(line)]
-
-    def __call__(self, key: str, number: int | None = None) -> str:
-        """``file, line n`` of a key at the top, or in the ``number``-th table (its head where the key is absent)."""
-        head, start, end = 0, 0, len(self._lines)
-        if number is not None and number < len(self._heads):
-            head = self._heads[number]
-            start, end = head + 1, next((other for other in self._heads if other > head), end)
-        pattern = re.compile(rf"\s*(\[+\s*)?[\"']?{re.escape(key)}[\"']?\s*(=|\.|\])")
-        line = next((i for i in range(start, end) if pattern.match(self._lines[i])), head)
-        return f"{self._path}, line {line + 1}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ConfigError
+from .toml_lines import TomlLines
 
 DEFAULT_LOAD_BANDS = ("1", "2-4", "5-8", "9-16", "17-32", "33-64", "65-128", "129-256", "257+")
 DEFAULT_CONTEXT_BANDS = (("<1k", 1_000), ("1-4k", 4_000), ("4-16k", 16_000), ("16-64k", 64_000), ("64k+", None))
@@ -113,19 +114,20 @@ GOODPUT = {
 def load_settings(path: Path | None) -> Settings:
     """Settings from the ``[bands]`` and ``[goodput]`` tables of a TOML file; the defaults without a file.
 
-    Raises ConfigError with the key at fault.
+    Raises ConfigError with the line and the key at fault.
     """
     if path is None:
         return DEFAULT_SETTINGS
-    document = read_toml(path)
+    document, lines = read_toml(path)
     for key in document:
         if key not in KNOWN_TABLES:
-            raise ConfigError(f"{path}: {key} is not known in a configuration; known are {', '.join(KNOWN_TABLES)}.")
-    return settings_from(document, path)
+            known = ", ".join(KNOWN_TABLES)
+            raise ConfigError(f"{lines.at(key)}: {key} is not known in a configuration; known are {known}.")
+    return settings_from(document, lines)
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file as a dictionary; ConfigError with the line if it cannot be read."""
+def read_toml(path: Path) -> tuple[dict[str, Any], TomlLines]:
+    """A TOML file as a dictionary, and where its keys stand; ConfigError with the line if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -134,7 +136,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from error
     except ValueError as error:
         raise ConfigError(f"Cannot read {str(path)!r}: {error}.") from error
-    return parse_toml(text, path)
+    return parse_toml(text, path), TomlLines(path, text)
 
 
 def parse_toml(text: str, path: Path) -> dict[str, Any]:
@@ -149,39 +151,42 @@ def parse_toml(text: str, path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: its lists or tables are nested too deeply.") from error
 
 
-def settings_from(document: dict[str, Any], path: Path) -> Settings:
-    """Settings from a parsed configuration; ConfigError names file and key."""
-    bands = section_of(document, "bands", BANDS, path)
-    limits = section_of(document, "goodput", GOODPUT, path)
+def settings_from(document: dict[str, Any], lines: TomlLines) -> Settings:
+    """Settings from a parsed configuration; ConfigError names file, line and key."""
+    bands = section_of(document, "bands", BANDS, lines)
+    limits = section_of(document, "goodput", GOODPUT, lines)
+    at_load = lines.at("bands", "load")
     load = bands.get("load")
     if load is not None and not isinstance(load, list):
-        raise ConfigError(f'{path}: bands.load must be a list such as ["1", "2-4", "5+"].')
+        raise ConfigError(f'{at_load}: bands.load must be a list such as ["1", "2-4", "5+"].')
     try:
         load_bands = parse_load_bands(load) if load is not None else DEFAULT_SETTINGS.load_bands
     except ConfigError as error:
-        raise ConfigError(f"{path}: bands.load: {error}") from error
+        raise ConfigError(f"{at_load}: bands.load: {error}") from error
     for key, value in limits.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LARGEST:
-            raise ConfigError(f"{path}: goodput.{key} must be a positive number of milliseconds.")
-    return Settings(load_bands, _context_bands(bands.get("context"), path), GoodputLimits(**limits))
+            at = lines.at("goodput", key)
+            raise ConfigError(f"{at}: goodput.{key} must be a positive number of milliseconds.")
+    return Settings(load_bands, _context_bands(bands.get("context"), lines), GoodputLimits(**limits))
 
 
-def _context_bands(edges: Any, path: Path) -> tuple[tuple[str, int | None], ...]:
+def _context_bands(edges: Any, lines: TomlLines) -> tuple[tuple[str, int | None], ...]:
     if edges is None:
         return DEFAULT_CONTEXT_BANDS
     whole = isinstance(edges, list) and all(isinstance(edge, int) and not isinstance(edge, bool) for edge in edges)
     if not whole or not edges or sorted(set(edges)) != edges or edges[0] <= 0 or edges[-1] >= LARGEST:
-        raise ConfigError(f"{path}: bands.context must be rising token counts such as [1000, 4000, 16000].")
+        at = lines.at("bands", "context")
+        raise ConfigError(f"{at}: bands.context must be rising token counts such as [1000, 4000, 16000].")
     labels = [f"<{edges[0]}", *(f"{low}-{high}" for low, high in itertools.pairwise(edges)), f"{edges[-1]}+"]
     return tuple(zip(labels, [*edges, None], strict=True))
 
 
-def section_of(document: Mapping[str, Any], name: str, keys: Mapping[str, str], path: Path) -> dict[str, Any]:
+def section_of(document: Mapping[str, Any], name: str, keys: Mapping[str, str], lines: TomlLines) -> dict[str, Any]:
     """A table of a parsed configuration, empty where it is missing; ConfigError for what is none, or has other keys."""
     section = document.get(name, {})
     if not isinstance(section, dict):
-        raise ConfigError(f"{path}: [{name}] must be a table.")
+        raise ConfigError(f"{lines.at(name)}: [{name}] must be a table.")
     for key in section:
         if key not in keys:
-            raise ConfigError(f"{path}: {name}.{key} is not known; known are {', '.join(keys)}.")
+            raise ConfigError(f"{lines.at(name, key)}: {name}.{key} is not known; known are {', '.join(keys)}.")
     return section

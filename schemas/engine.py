@@ -9,6 +9,7 @@ from typing import Any
 
 from .config import read_toml, section_of
 from .errors import ConfigError
+from .toml_lines import TomlLines
 
 ENGINES = ("duckdb", "spark")
 KEYS = {
@@ -48,34 +49,37 @@ class StageNumbers:
 
 def load_engine(config: Path | None, name: str | None) -> EngineChoice:
     """The engine of that name, or of the configuration's, with what the configuration says of it."""
-    found = EngineChoice() if config is None else engine_from(read_toml(config), config)
+    found = EngineChoice() if config is None else engine_from(*read_toml(config))
     return found if name is None else replace(found, name=name)
 
 
-def engine_from(document: Mapping[str, Any], path: Path) -> EngineChoice:
-    """The table ``[engine]`` of a parsed configuration; ConfigError names file and key."""
-    section = section_of(document, "engine", KEYS, path)
+def engine_from(document: Mapping[str, Any], lines: TomlLines) -> EngineChoice:
+    """The table ``[engine]`` of a parsed configuration; ConfigError names file, line and key."""
+    section = section_of(document, "engine", KEYS, lines)
     name, master, conf = section.get("name", ENGINES[0]), section.get("master"), section.get("conf", {})
     if name not in ENGINES:
-        raise ConfigError(f"{path}: engine.name must be {' or '.join(ENGINES)}.")
+        raise ConfigError(f"{lines.at('engine', 'name')}: engine.name must be {' or '.join(ENGINES)}.")
     if master is not None and (not isinstance(master, str) or not master.strip()):
-        raise ConfigError(f"{path}: engine.master must be text such as local[4] or spark://host:7077.")
+        at = lines.at("engine", "master")
+        raise ConfigError(f"{at}: engine.master must be text such as local[4] or spark://host:7077.")
     if not isinstance(conf, dict):
-        raise ConfigError(f"{path}: engine.conf must be a table of Spark's settings.")
-    return EngineChoice(name, master, dict(_flat(conf, "", path)))
+        raise ConfigError(f"{lines.at('engine', 'conf')}: engine.conf must be a table of Spark's settings.")
+    return EngineChoice(name, master, dict(_flat(conf, (), lines)))
 
 
-def _flat(conf: Mapping[str, Any], before: str, path: Path) -> list[tuple[str, str]]:
+def _flat(conf: Mapping[str, Any], before: tuple[str, ...], lines: TomlLines) -> list[tuple[str, str]]:
     """Settings by their whole names, whether the dots in these were quoted or made tables of them."""
     found: list[tuple[str, str]] = []
     for key, value in conf.items():
-        name = f"{before}{key}"
+        place = (*before, key)
+        name = ".".join(place)
         if isinstance(value, dict):
-            found += _flat(value, f"{name}.", path)
+            found += _flat(value, place, lines)
         elif isinstance(value, bool):
             found.append((name, str(value).lower()))
         elif isinstance(value, str | int | float):
             found.append((name, str(value)))
         else:
-            raise ConfigError(f"{path}: engine.conf.{name} must be text, a number, true or false.")
+            at = lines.at("engine", "conf", *place)
+            raise ConfigError(f"{at}: engine.conf.{name} must be text, a number, true or false.")
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from .config import DEFAULT_SETTINGS, Settings, load_settings, settings_from
 from .errors import ConfigError, UsageError
 from .raw import INGESTED_FILES
+from .toml_lines import TomlLines
 from .warehouse import Warehouse
 
 log = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ def _kept(warehouse: Warehouse) -> Settings | None:
     except FileNotFoundError:
         return None
     try:
-        return settings_from(json.loads(text), path)
+        return settings_from(json.loads(text), TomlLines(path, ""))
     except (ValueError, AttributeError) as error:
         raise ConfigError(f"{path} is damaged: run specledger transform with --config, or remove the file.") from error
 

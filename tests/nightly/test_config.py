@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from specledger.nightly.config import load
-from specledger.nightly.toml_lines import TomlLines
 from specledger.schemas.errors import ConfigError
 from specledger.schemas.raw import RAW_TABLES
 
@@ -167,14 +166,3 @@ def test_results_can_be_removed_once_their_rows_are(tmp_path: Path) -> None:
     config = load(written(tmp_path, SOURCE + "\n[housekeeping.keep_days]\nresults = 90\n" + raw))
     assert config.housekeeping.keep_days["ledger"] == 90
     assert config.housekeeping.keep_days["snapshots"] == 30
-
-
-def test_a_line_is_found_for_keys_written_in_any_way() -> None:
-    text = 'a.b = 1\n[c]\n"d e" = [\n  "x = y",\n]\n[[f]]\ng = 1\n[f.h]\ni = 2\n[[f]]\ng = 3\n'
-    lines = TomlLines(Path("file"), text)
-    assert lines.at("a", "b") == "file, line 1"
-    assert lines.at("c", "d e") == "file, line 3"
-    assert lines.at("f", 0, "h", "i") == "file, line 9"
-    assert lines.at("f", 1, "g") == "file, line 11"
-    assert lines.at("f", 1, "absent") == "file, line 10"
-    assert lines.at("absent") == "file"

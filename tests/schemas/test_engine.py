@@ -27,7 +27,7 @@ def test_settings_of_spark_are_passed_on_whether_their_dots_are_quoted_or_not(tm
         "spark.cores.max = 8\nspark.speculation = true\n",
     )
     conf = {"spark.executor.memory": "2g", "spark.cores.max": "8", "spark.speculation": "true"}
-    assert engine_from(read_toml(path), path) == EngineChoice("spark", "local[2]", conf)
+    assert engine_from(*read_toml(path)) == EngineChoice("spark", "local[2]", conf)
     assert load_engine(path, "duckdb").name == "duckdb"
     assert load_engine(None, None) == EngineChoice("duckdb")
 
@@ -35,18 +35,19 @@ def test_settings_of_spark_are_passed_on_whether_their_dots_are_quoted_or_not(tm
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("engine = 1", r"\[engine\] must be a table"),
+        ("engine = 1", r"line 1: \[engine\] must be a table"),
         ('engine.name = "flink"', "engine.name must be duckdb or spark"),
         ('engine.masters = "x"', "engine.masters is not known; known are name, master, conf"),
-        ("engine.master = 7", "engine.master must be text such as"),
+        ("[engine]\nmaster = 7", "line 2: engine.master must be text such as"),
         ("engine.conf = 7", "engine.conf must be a table"),
-        ('engine.conf."spark.x" = []', "engine.conf.spark.x must be text, a number"),
+        ('engine.conf."spark.x" = []', "line 1: engine.conf.spark.x must be text, a number"),
+        ("[engine.conf]\n\nspark.x = []", "line 3: engine.conf.spark.x must be text, a number"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_key(tmp_path: Path, text: str, told: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(ConfigError, match=told):
-        engine_from(read_toml(path), path)
+        engine_from(*read_toml(path))
 
 
 @pytest.mark.parametrize("command", [("transform",), ("ingest", "input")])

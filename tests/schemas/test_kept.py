@@ -10,6 +10,7 @@ import pytest
 from specledger.schemas.config import DEFAULT_SETTINGS, settings_from
 from specledger.schemas.errors import ConfigError
 from specledger.schemas.kept import keep_settings, settings_to_compute
+from specledger.schemas.toml_lines import TomlLines
 from specledger.schemas.warehouse import Warehouse
 from tests import captures
 from tests.command_line import CommandLine
@@ -74,7 +75,7 @@ def test_settings_come_back_as_they_were_kept(tmp_path: Path) -> None:
     config = tmp_path / "specledger.toml"
     config.write_text(OTHER)
     kept = settings_to_compute(warehouse, config)
-    assert settings_from(kept.document(), config) == kept
+    assert settings_from(kept.document(), TomlLines(config, "")) == kept
     for settings in (kept, DEFAULT_SETTINGS):
         keep_settings(warehouse, settings)
         assert settings_to_compute(warehouse, None) == settings

@@ -30,9 +30,14 @@ class TomlLines:
                         lengths[table] = lengths.get(table, 0) + 1
                     if table in lengths:
                         table = (*table, lengths[table] - 1)
-                self._lines.setdefault(table, number)
+                self._found(table, number)
             elif assignment := _ASSIGNMENT.match(line):
-                self._lines.setdefault((*table, *_names(assignment[1])), number)
+                self._found((*table, *_names(assignment[1])), number)
+
+    def _found(self, keys: tuple[Key, ...], number: int) -> None:
+        """Note the line of a key, and of the tables that begin with it."""
+        for end in range(1, len(keys) + 1):
+            self._lines.setdefault(keys[:end], number)
 
     def at(self, *keys: Key) -> str:
         """``file, line n`` of a key, or of the table that it would stand in; the file alone if that is not there."""
