@@ -227,8 +227,12 @@ def _comparisons(top: Section, folder: Path, settings: Settings, read: list[str]
         name = section.text("name", None)
         if name is None and len(sections) > 1:
             section.refuse("name", "is missing: each of several [[report]] tables needs one")
-        if name is not None and (not _NAME.fullmatch(name) or name in {other.name for other in found}):
-            section.refuse("name", "must be a folder's name of its own: letters, digits, _ . and -")
+        if name is not None and not _NAME.fullmatch(name):
+            section.refuse("name", "must be a folder's name: letters, digits, _ . and -")
+        if name is not None and name.lower() in {(other.name or "").lower() for other in found}:
+            section.refuse(
+                "name", f"must be of its own: another [[report]] is named {name} too, in letters of any case"
+            )
         for key in ("candidate", "baseline"):
             _check_predicate(section, key)
         if "baseline" in section and "nights" in section:

@@ -40,13 +40,18 @@ class Section:
             self.refuse(key, f"cannot be used: {str(error).rstrip('.')}")
 
     def text(self, key: str, default: T) -> str | T:
-        """Text that is not empty."""
+        """Text that is not empty, and holds no NUL, which neither a path nor a program's argument can."""
         value = self._table.get(key)
         if value is None:
             return default
         if not isinstance(value, str) or not value.strip():
             self.refuse(key, "must be text")
+        self._without_nul(key, value)
         return value
+
+    def _without_nul(self, key: str, *texts: str) -> None:
+        if any("\0" in text for text in texts):
+            self.refuse(key, "cannot hold the character NUL (\\u0000): leave it out")
 
     def flag(self, key: str, default: bool = False) -> bool:
         value = self._table.get(key, default)
@@ -68,6 +73,7 @@ class Section:
         value = self._table.get(key)
         if not isinstance(value, list) or not value or not all(isinstance(item, str) and item for item in value):
             self.refuse(key, "must be a list of texts with at least one")
+        self._without_nul(key, *value)
         return tuple(value)
 
     def table(self, key: str) -> Mapping[str, Any]:
