@@ -37,5 +37,6 @@ def init(folder: Path, out: Path, force: bool) -> None:
         raise UsageError(f"Nothing in {folder} is an input of specledger: see specledger ingest --help.")
     publish(out, render(found).encode())
     for one in found:
-        click.echo(f"{one.deployment}: {', '.join(f'{count:,} {name}' for name, count in sorted(one.formats.items()))}")
+        kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(one.formats.items()))
+        click.echo(f"{one.deployment}: {kinds}{f', and {one.beyond:,} not looked at' if one.beyond else ''}")
     click.echo(f"Written: {out}. Try it: specledger nightly --config {out} --check-config")

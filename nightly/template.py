@@ -14,8 +14,8 @@ from ..ingest.opening import locate
 from ..ingest.streams import open_input
 from ..schemas.warehouse import check_deployment
 
-MOST_LOOKED_AT = 200
-"""Files of one folder whose kind is told; the others are of the same kinds."""
+MOST_LOOKED_AT = 10_000
+"""Files of one folder whose kind is told, some seconds' work; how many there are beyond is said."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Found:
     path: Path
     formats: Mapping[str, int]
     """Files looked at, by format."""
+    beyond: int = 0
+    """Files that were not looked at."""
 
 
 def find(folder: Path) -> list[Found]:
@@ -42,14 +44,16 @@ def find(folder: Path) -> list[Found]:
 
 def _look(name: str, place: Path, paths: list[Path]) -> Found:
     formats: Counter[str] = Counter()
-    for located in locate(paths)[:MOST_LOOKED_AT]:
+    files = locate(paths)
+    for located in files[:MOST_LOOKED_AT]:
         if located.problem or not isinstance(located.path, Path):
             continue
         with open_input(located.path) as stream:
             kind = detect(stream.head).format
         if kind:
             formats[kind] += 1
-    return Found(check_deployment(re.sub(r"[\x00-\x1f]", "", name) or "default"), place, formats)
+    deployment = check_deployment(re.sub(r"[\x00-\x1f]", "", name) or "default")
+    return Found(deployment, place, formats, max(0, len(files) - MOST_LOOKED_AT))
 
 
 def render(found: list[Found]) -> str:

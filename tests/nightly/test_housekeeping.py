@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from specledger.__main__ import cli as program
 from specledger.ingest import ingest
-from specledger.nightly import housekeeping, upgrade
+from specledger.nightly import housekeeping, template, upgrade
 from specledger.nightly.config import Housekeeping, load
 from specledger.schemas import TABLES, exchange, layout
 from specledger.schemas.config import DEFAULT_SETTINGS
@@ -205,6 +205,18 @@ def test_init_writes_a_configuration_that_can_be_used(tmp_path: Path) -> None:
     assert "chat: 1 exposition, 1 responses, 1 server_log" in result.stdout
     again = CliRunner().invoke(program, call)
     assert (again.exit_code, "--force" in again.stderr) == (2, True)
+
+
+def test_init_counts_every_file_or_says_how_many_it_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "logs" / "chat"
+    folder.mkdir(parents=True)
+    for number in range(301):
+        (folder / f"{1795966080 + number}.prom").write_text("# HELP vllm:num_requests_running Running.\n")
+    (folder / "zz.txt").write_text("nothing\n")
+    call = ["init", str(tmp_path / "logs"), "--out", str(tmp_path / "specledger.toml"), "--force"]
+    assert "chat: 301 exposition\n" in CliRunner().invoke(program, call).stdout
+    monkeypatch.setattr(template, "MOST_LOOKED_AT", 10)
+    assert "chat: 10 exposition, and 292 not looked at\n" in CliRunner().invoke(program, call).stdout
 
 
 def test_every_line_that_init_comments_out_can_be_used(tmp_path: Path) -> None:
