@@ -121,17 +121,17 @@ def _gates(report: Report, verdicts: Sequence[Verdict], title: str, *, open_: bo
     if not chosen:
         return ""
     table = tables.gate_table(chosen, title)
-    more = f"\n\n{len(chosen) - MOST_GATES} more are in the report." if len(chosen) > MOST_GATES else ""
     if open_:
-        return f"### {title}\n\n{_table(table)}{more}"
-    return _details(f"{title} ({len(chosen)})", _table(table) + more)
+        return f"### {title}\n\n{_table(table)}"
+    return _details(f"{title} ({len(chosen)})", _table(table))
 
 
 def _advice(report: Report) -> str:
     if not report.advice:
         return ""
     items = [
-        f"1. {escape(item.where)}**{escape(item.advice.finding)}** {escape(item.advice.evidence)} "
+        f"1. {f'{escape(item.where)} ' if item.where else ''}**{escape(item.advice.finding)}** "
+        f"{escape(item.advice.evidence)} "
         f"Try: {escape(item.advice.action)}"
         for item in remedies(report.advice)
     ]

@@ -9,7 +9,7 @@ import pytest
 from lxml import html
 
 from specledger.reports import markdown
-from specledger.reports.model import Report
+from specledger.reports.model import Advice, Report, Stratum
 from tests.sample_reports import HOSTILE, example, gate, hostile, no_data, not_comparable, one_request, report
 
 
@@ -62,6 +62,20 @@ def test_text_at_the_start_of_a_line_makes_no_block(text: str) -> None:
 def test_a_very_long_report_stays_below_what_github_takes() -> None:
     many = report(*(gate(f"task-{n}/acc", reason="x" * 250, load_band=str(n)) for n in range(900)), notes=("y",) * 5000)
     assert len(markdown.render(many).encode()) < 64_000
+
+
+def test_rows_beyond_what_a_table_holds_are_counted_once() -> None:
+    source = markdown.render(report(*(gate(load_band=str(n)) for n in range(markdown.MOST_GATES + 14))))
+    assert source.count("14 more") == 1
+
+
+def test_the_load_of_an_advice_stands_apart_from_its_finding() -> None:
+    advice = (Advice("round_time", "TPOT rose.", "a", "b", Stratum("5-8")), Advice("mix", "It moved.", "c", "d"))
+    items = rendered(report(gate(), advice=advice)).xpath("//ol/li")
+    assert [item.text_content().strip() for item in items] == [
+        "At load 5-8: TPOT rose. a Try: b",
+        "It moved. c Try: d",
+    ]
 
 
 def test_figures_do_not_look_like_lists() -> None:
