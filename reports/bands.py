@@ -134,12 +134,17 @@ def band_figures(comparison: Comparison, marts: MartReader, origin: str) -> list
                 )
     if any(figure.rounds for figure in figures if figure.side == "baseline"):
         return figures
-    return [
-        replace(figure, speedup_interval=_speedup_interval(comparison, figure.load_band, figure.speedup))
-        if figure.side == "candidate" and figure.load_band != ALL and figure.speedup is not None
-        else figure
-        for figure in figures
-    ]
+    bands: list[BandFigures] = []
+    for place, figure in enumerate(figures):
+        if figure.side != "candidate" or figure.speedup is None:
+            continue
+        if figure.load_band == ALL:  # the last of them
+            interval = _pooled_interval(bands, figure.speedup)
+        else:
+            interval = _speedup_interval(comparison, figure.load_band, figure.speedup)
+        figures[place] = replace(figure, speedup_interval=interval)
+        bands.append(figures[place])
+    return figures
 
 
 def _speedup_interval(comparison: Comparison, band: str, speedup: float) -> tuple[float, float] | None:
@@ -151,6 +156,23 @@ def _speedup_interval(comparison: Comparison, band: str, speedup: float) -> tupl
     if upper is None:
         return None
     return speedup * (1 + found.change) / (1 + upper), speedup * (1 + found.change) / (1 + lower)
+
+
+def _pooled_interval(bands: Sequence[BandFigures], speedup: float) -> tuple[float, float] | None:
+    """The interval of the speedup over all bands, from theirs: as if all of them erred alike. None where one has none.
+
+    The pooled speedup is the mean of theirs at their shares of decode time, and no sum errs by more than the sum of its
+    errors, whatever its terms have in common.
+    """
+    times = [(band.token_share or 0.0) * (band.tpot_ms or 0.0) for band in bands]
+    intervals = [band.speedup_interval for band in bands if band.speedup_interval is not None]
+    if not bands or len(intervals) < len(bands) or not all(times):
+        return None
+    pooled = math.fsum(time * (band.speedup or 0.0) for time, band in zip(times, bands, strict=True))
+    lower, upper = (
+        math.fsum(time * ends[end] for time, ends in zip(times, intervals, strict=True)) / pooled for end in (0, 1)
+    )
+    return speedup * lower, speedup * upper
 
 
 def _pressure(comparison: Comparison, side: Selection, band: str | None) -> dict[str, float | None]:

@@ -21,7 +21,7 @@ from .bands import NAMES, MartReader, band_figures, context_shares, quantile_fig
 from .cells_read import CellReader
 from .compare import Comparison
 from .correctness import Acceptance
-from .findings import contexts, effects, level_notes, load_notes, notes, split_rows, traffic
+from .findings import contexts, effects, level_notes, load_gaps, load_notes, notes, split_rows, traffic
 from .gates import DEFAULT_SET, GateSet
 from .history import History, look_back
 from .judge import hold_rate
@@ -136,6 +136,7 @@ class _Builder:
             quantiles=tuple(quantile_figures(comparison)),
             positions=tuple(positions),
             contexts=tuple(context_shares(comparison, [label for label, _ in self.question.settings.context_bands])),
+            load_gaps=tuple(load_gaps(comparison)),
             schedules=schedules(self.warehouse, comparison.sides[1], self.question.settings.load_bands),
             timeline=timeline(self.warehouse, sides),
             restarts=restarts(self.warehouse, sides),

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..schemas.measures import ACCEPTANCE_LENGTH, ROUND_TIME
 from . import changes as differences
+from .cells_read import Frame
 from .compare import Comparison
 from .gates import LENGTH_DROP
 from .history import History
-from .model import Change, Effect, GateResult, Habits, ReconciliationRow, SplitRow, Stratum
+from .model import Change, Effect, GateResult, Habits, LoadGap, ReconciliationRow, SplitRow, Stratum
 from .nights import MIN_NIGHTS
 from .split import accounts, decode_share, split
+from .sums import Mask, Vector, add_up, divide
 
 EFFECTS = ("acceptance_length", "effective_length", "coverage", "round_time_ms", "tpot_ms", "output_tps")
 """Ratios whose change is told apart into within and mix."""
+APART = 0.1
+"""From such a difference of mean loads on inside a band its two sides are no like loads: a tenth more requests made
+rounds up to 8 % longer (tests/cases/load_bands, between 12 and 24 requests), which is more than the gates allow."""
+MOSTLY = (0.05, 0.95)
+"""Shares of a side's tokens between which the loads are told at which it ran."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,43 @@ def split_rows(comparison: Comparison) -> list[SplitRow]:
             )
         )
     return rows
+
+
+def load_gaps(comparison: Comparison) -> list[LoadGap]:
+    """Bands in which the sides met at other loads than their own: strata are no finer than what both of them have."""
+    origin = comparison.origin_of(ROUND_TIME)
+    if origin is None:
+        return []
+    strata = comparison.strata(origin)
+    frames = [comparison.reader.frame(side, origin) for side in comparison.sides]
+    codes = [frame.strata(strata) for frame in frames]
+    tokens = [frame.columns["step_tokens"] for frame in frames]
+    held = [add_up(code, weight, len(strata.keys)) for code, weight in zip(codes, tokens, strict=True)]
+    means = [
+        divide(add_up(code, weight * frame.load, len(strata.keys)), total)
+        for frame, code, weight, total in zip(frames, codes, tokens, held, strict=True)
+    ]
+    found = []
+    for band in comparison.load_bands:
+        common = strata.in_band(band) & (held[0] > 0) & (held[1] > 0) & (means[0] > 0) & (means[1] > 0)
+        if not common.any():
+            continue
+        apart = float(np.average(np.log(means[1][common] / means[0][common]), weights=held[0][common]))
+        if abs(apart) > math.log1p(APART):
+            loads = [
+                _loads(frame, weight, common[code]) for frame, weight, code in zip(frames, tokens, codes, strict=True)
+            ]
+            found.append(LoadGap(band, loads[0], loads[1], math.expm1(apart), origin))
+    return found
+
+
+def _loads(frame: Frame, tokens: Vector, inside: Mask) -> tuple[int, int]:
+    """The loads between which most tokens of some rows lie."""
+    order = np.argsort(frame.load[inside], kind="stable")
+    cumulative = np.cumsum(tokens[inside][order])
+    places = (int(np.searchsorted(cumulative, share * cumulative[-1])) for share in MOSTLY)
+    low, high = (int(frame.load[inside][order][place]) for place in places)
+    return low, high
 
 
 def traffic(comparison: Comparison, habits: tuple[Habits, Habits]) -> list[Change]:

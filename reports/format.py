@@ -64,6 +64,7 @@ VERDICT_LABELS: dict[str, str] = {
 PERCENT_UNITS = frozenset({"ratio", "percent"})
 FACTORS = frozenset({"speedup", "burstiness", "gain", "interaction"})
 """Ratios that are read as a factor (1.87×), not as a share."""
+MOST_PLACES = 6
 
 
 def measure_label(name: str) -> str:
@@ -118,7 +119,7 @@ def number(value: float | None, digits: int = 4) -> str:
     if value == 0 or (whole and (isinstance(value, int) or abs(value) >= 1000)):
         return _minus(f"{value:,.0f}")
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return _minus(f"{value:,.{min(places, 6)}f}")
+    return _minus(f"{value:,.{min(places, MOST_PLACES)}f}")
 
 
 def figure(value: float | None, units: str | None = None, measure: str | None = None) -> str:
@@ -126,12 +127,19 @@ def figure(value: float | None, units: str | None = None, measure: str | None = 
     if value is None or not math.isfinite(value):
         return UNKNOWN
     if measure in FACTORS:
-        return f"{value:,.2f}×"
+        return f"{factor(value)}×"
     declared = MEASURES.get(measure or "")
     if units in PERCENT_UNITS and (declared is None or declared.unit in PERCENT_UNITS):
         return percent(value)
     units = declared.unit if declared is not None and units in PERCENT_UNITS else units
     return f"{number(value)} {units}" if units and units not in {"1/1000", "count"} else number(value)
+
+
+def factor(value: float, places: int = 2) -> str:
+    """A factor with so many places, and more where these would make it look like the 1 that it is not."""
+    while places < MOST_PLACES and value != 1 and float(f"{value:.{places}f}") == 1:
+        places += 1
+    return f"{value:,.{places}f}"
 
 
 def percent(share: float | None, *, signed: bool = False, brief: bool = False) -> str:

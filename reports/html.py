@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from . import format as form
 from . import next_steps, page, pictures, tables, wording
+from .benefit import benefit
 from .charts import CHARTS, Chart, Rows
 from .glossary import glossary
 from .groups import needs_a_look, remedies, results
@@ -101,7 +102,7 @@ def render(report: Report) -> str:
         next_step=next_steps.next_step(report),
         verdict=wording.verdict(report),
         grid_only=wording.grid_only(report),
-        benefit=wording.benefit(report),
+        benefit=benefit(report),
         grid=wording.grid(report),
         schedules=[
             (next_steps.schedule(found), tables.schedule_table(found) if next_steps.compared(found) else None, found)

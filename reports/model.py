@@ -364,6 +364,19 @@ class ContextShare:
 
 
 @dataclass(frozen=True)
+class LoadGap:
+    """A load band inside which the sides ran at other loads, on no finer grid of which both can be compared."""
+
+    load_band: str
+    baseline: tuple[int, int]
+    """Loads between which nine tenths of its tokens lie."""
+    candidate: tuple[int, int]
+    difference: float
+    """Mean load of the candidate relative to that of the baseline, inside what is compared."""
+    origin: str
+
+
+@dataclass(frozen=True)
 class ScheduleBand:
     """The draft length that is recommended at one load band, and what stands behind it."""
 
@@ -482,6 +495,7 @@ class Report:
     quantiles: tuple[QuantileFigures, ...] = ()
     positions: tuple[PositionFigures, ...] = ()
     contexts: tuple[ContextShare, ...] = ()
+    load_gaps: tuple[LoadGap, ...] = ()
     schedules: tuple[Schedule, ...] = ()
     timeline: tuple[TimePoint, ...] = ()
     """Rising in time."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from .benefit import decided_bands
 from .format import figure, in_sentence, listed, percent, span
 from .groups import remedies
 from .model import Report, Schedule
 from .selection import NOTHING
-from .wording import MOST_MEASURES, decided_bands, grid_only
+from .wording import MOST_MEASURES, grid_only
 
 MOVED_BY_LENGTH = frozenset(
     {"tpot_ms", "request_tpot_ms_p95", "request_tpot_ms_p99", "e2e_ms_p95", "output_tps", "gpu_s_per_1k_tokens"}

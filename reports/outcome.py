@@ -29,10 +29,12 @@ def overall(results: Sequence[GateResult], gates: GateSet, baseline: Side, candi
     verdict = _verdict(results, gates)
     named = list(dict.fromkeys(result.measure for result in results if result.verdict == verdict))
     counted = f"{sum(result.verdict == verdict for result in results)} of {len(results)} gates"
+    apart = sum(result.verdict == "not_comparable" for result in results)
+    beside = f"; {apart} more could not be compared" if apart else ""
     shown = ", ".join(named[:5]) + (" and more" if len(named) > 5 else "")
     return verdict, {
         "fail": f"{counted} failed: {shown}.",
-        "inconclusive": f"No gate failed, and {counted} could not be decided: {shown}.",
+        "inconclusive": f"No gate failed, and {counted} could not be decided: {shown}{beside}.",
         "not_comparable": f"No gate failed, and {counted} had too little in common to compare: {shown}.",
         "warn": f"No gate failed, and {counted} warn: {shown}.",
         "acknowledged": f"{counted} failed and were accepted before: {shown}.",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from . import next_steps, wording
+from .benefit import speculating_side
 from .format import (
     change,
     dates,
@@ -145,7 +146,7 @@ def _advice(report: Report) -> list[str]:
 
 
 def _boundary(report: Report) -> list[str]:
-    side = wording.speculating_side(report)
+    side = speculating_side(report)
     bands = [band for band in report.bands if band.side == side and band.speedup is not None]
     if not bands:
         return []

@@ -9,10 +9,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Literal
 
+from .benefit import benefit, boundary
 from .format import (
     change,
+    factor,
     figure,
     in_sentence,
     in_text,
@@ -25,8 +26,7 @@ from .format import (
     verdict_counts,
     verdict_label,
 )
-from .interval import MIN_UNITS
-from .model import BandFigures, Effect, GateResult, Report, SplitRow, Verdict
+from .model import Effect, GateResult, Report, SplitRow, Verdict
 from .terms import effect, switched, terms
 
 MOST_MEASURES = 3
@@ -38,8 +38,6 @@ TOLD_OF_TRAFFIC = ("acceptance_length", "tpot_ms")
 MOST_SHIFTED = 2
 DIVISIBLE = 0.05
 """A step's time over its tokens may differ from TPOT by so much and still be told as what makes it."""
-MOSTLY = 0.5
-"""Share of a band's tokens that must have been drafted for its speedup to be one of speculation."""
 MOVED = 0.1
 """Share of the tokens from which their move to a load is told."""
 LEAST_TERM = 0.0005
@@ -47,7 +45,10 @@ LEAST_TERM = 0.0005
 
 
 def headline(report: Report) -> str:
-    """One sentence: the verdict, and what it rests on; the gains where only those were asked for."""
+    """One sentence: where speculation pays, if the sides differ by it, then the verdict and what it rests on.
+
+    Only the gains where only those were asked for.
+    """
     gains = grid(report) if grid_only(report) else None
     if gains is not None:
         return gains
@@ -60,12 +61,14 @@ def headline(report: Report) -> str:
         "no_data": lambda: f"Nothing to judge: {_reason(report, 'there is no data to compare')}.",
         "not_comparable": lambda: f"Not comparable: {_reason(report, 'the two sides have too little in common')}.",
     }
-    return opening[report.verdict]()
+    dead = any(gate.verdict == "fail" and _goes_first(gate) for gate in report.gates)
+    said, lead = opening[report.verdict](), "" if dead else boundary(report)
+    return f"{lead}; {in_text(said)}" if lead else said
 
 
 def findings(report: Report) -> tuple[str, ...]:
     """Further sentences, each on its own; those without data are left out."""
-    told = (benefit,) if grid_only(report) else (switch, benefit, pressure, mix, split, grid)
+    told = (benefit,) if grid_only(report) else (switch, benefit, loads, pressure, mix, split, grid)
     return tuple(sentence for tell in told if (sentence := tell(report)))
 
 
@@ -88,9 +91,33 @@ def pressure(report: Report) -> str | None:
     before, after = gate.evidence_baseline.figure, gate.evidence_candidate.figure
     if before is None or after is None or after - before <= (gate.tolerance or 0.0):
         return None
+    judged = (gate.baseline, gate.candidate)
+    told = f"{number(before)} to {number(after)}"
+    like = f"{number(judged[0])} to {number(judged[1])}"
+    weighed = "" if None in judged or like == told else f" ({like} at the baseline's mix of loads, as the gate judges)"
     share = None if cache is None else cache.candidate
     full = "" if share is None else f"; the KV cache was {percent(share)} full at most"
-    return f"Preemptions went from {number(before)} to {number(after)} per 1,000 requests{full}."
+    return f"Preemptions went from {told} per 1,000 requests in all traffic{weighed}{full}."
+
+
+def loads(report: Report) -> str | None:
+    """Loads at which the sides were compared though they ran at other ones inside the band; None without any."""
+    if not report.load_gaps:
+        return None
+    told = [
+        f"{gap.load_band} (baseline {_from_to(gap.baseline)}, candidate {_from_to(gap.candidate)})"
+        for gap in report.load_gaps
+    ]
+    return f"Inside load {listed(told)} the sides ran at other loads: there only the band is alike, not the load."
+
+
+def _from_to(loads: tuple[int, int]) -> str:
+    return f"at {loads[0]}" if loads[0] == loads[1] else f"at {loads[0]} to {loads[1]}"
+
+
+def _like(report: Report) -> str:
+    """Within what the sides were compared."""
+    return "within the same load bands" if report.load_gaps else "within like traffic"
 
 
 def mix(report: Report) -> str | None:
@@ -113,8 +140,8 @@ def switch(report: Report) -> str | None:
     whole = found.get("tpot_ms")
     if whole is not None and abs(step / tokens - 1 - whole) > DIVISIBLE:
         # Where the length changes with the load, ratios of means are no ratio of the times of tokens.
-        return f"{opening}: within like traffic TPOT {percent(whole, signed=True)}."
-    return f"{opening}: within like traffic a step takes {step:.2f}× as long and returns {tokens:.2f}× as many tokens."
+        return f"{opening}: {_like(report)} TPOT {percent(whole, signed=True)}."
+    return f"{opening}: {_like(report)} a step takes {step:.2f}× as long and returns {tokens:.2f}× as many tokens."
 
 
 def split(report: Report) -> str | None:
@@ -142,54 +169,18 @@ def weighed_apart(report: Report) -> str | None:
     return (
         "The first table weighs loads by their decode time on both sides, the second by the baseline's tokens: where "
         "speed and mix changed at once, they give the mix another share of the same whole change. Gates judge what "
-        "happened within like traffic."
+        f"happened {_like(report)}."
     )
 
 
-def benefit(report: Report) -> str | None:
-    """Where speculation pays and where it costs, on the candidate if it speculates, else on the baseline."""
-    side = speculating_side(report)
-    if side is None:
-        return None
-    bands = [band for band in report.bands if band.side == side and band.speedup is not None]
-    single = [band for band in bands if band.load_band != "all" and not _hardly_drafted(band)]
-    if not single:
-        return None
-    pays, costs = decided_bands(report, "pays"), decided_bands(report, "costs")
-    rest = [band for band in single if band.speedup_interval and band not in pays and band not in costs]
-    bare = [band for band in single if not band.speedup_interval]
-    parts = [f"pays at {_speedups(pays)}"] if pays else []
-    parts += [f"costs at {_speedups(costs)}"] if costs else []
-    parts += [f"is undecided at {_speedups(rest)}"] if rest else []
-    who = "Speculation" if side == "candidate" else "The baseline's speculation"
-    parts += [f"is undecided, without an interval, at {_speedups(bare)}"] if bare else []
-    sentence = f"{who} {listed(parts)}"
-    hopeless = [band.load_band for band in single if band.beyond_reach]
-    if hopeless:
-        sentence += f"; at load {listed(hopeless)} not even full acceptance could pay"
-    plain = [band.load_band for band in bands if band.load_band != "all" and _hardly_drafted(band)]
-    if plain:
-        sentence += f"; at load {listed(plain)} most tokens came without a draft"
-    pooled = next((band for band in bands if band.load_band == "all"), None)
-    below = [band for band in rest if (band.speedup or 1) < 1]
-    if pooled is not None and pays and (costs or below):
-        sentence += f"; the pooled {figure(pooled.speedup, measure='speedup')} hides this"
-    return f"{sentence}.{_thin(report, [*pays, *costs])}"
+def _goes_first(gate: GateResult) -> bool:
+    """Whether a result is told before all others: one on correctness, unless it is no more than a caveat."""
+    return gate.gate == "correctness" and not _caveat(gate)
 
 
-def _thin(report: Report, decided: Sequence[BandFigures]) -> str:
-    """A sentence about loads that are decided by less than a gate would judge by; empty without any."""
-    loads = {band.load_band for band in decided}
-    few = [
-        gate
-        for gate in report.gates
-        if gate.measure == "tpot_ms" and gate.reason_code == "few_units" and gate.stratum is not None
-    ]
-    thin = [gate.stratum.load_band for gate in few if gate.stratum is not None and gate.stratum.load_band in loads]
-    if not thin:
-        return ""
-    where = "each of these loads" if set(thin) == loads else f"load {listed(thin)}"
-    return f" Behind {where} stand fewer than {MIN_UNITS} {few[0].unit or 'unit'}s a side: no gate judges by so few."
+def _caveat(gate: GateResult) -> bool:
+    """Whether a result is told after all others: identities that do not hold, where nobody requires that they do."""
+    return gate.measure == "identities" and not gate.required
 
 
 def grid(report: Report) -> str | None:
@@ -197,42 +188,15 @@ def grid(report: Report) -> str | None:
     if report.grid is None or report.grid.interaction is None:
         return None
     gains = [f"{cell.name} {figure(cell.gain, measure='gain')}" for cell in report.grid.cells]
-    sentence = f"Against the original: {listed(gains)}; interaction {number(report.grid.interaction, 3)}"
+    sentence = f"Against the original: {listed(gains)}; interaction {factor(report.grid.interaction, 3)}"
     bounds = report.grid.interaction_interval
     if bounds is not None:
-        sentence += f" ({number(bounds[0], 3)} to {number(bounds[1], 3)})"
+        sentence += f" ({factor(bounds[0], 3)} to {factor(bounds[1], 3)})"
         if bounds[1] < 1:
             sentence += ", less than the product of the two"
         elif bounds[0] > 1:
             sentence += ", more than the product of the two"
     return f"{sentence}."
-
-
-def speculating_side(report: Report) -> str | None:
-    """The side whose speculation is looked at: the candidate, else the baseline; None where neither speculates."""
-    with_rounds = {band.side for band in report.bands if band.rounds}
-    return next((side for side in ("candidate", "baseline") if side in with_rounds), None)
-
-
-def decided_bands(report: Report, kind: Literal["pays", "costs"]) -> list[BandFigures]:
-    """Load bands where speculation surely pays or costs, on the side that is looked at."""
-    side = speculating_side(report)
-    return [
-        band
-        for band in report.bands
-        if band.side == side
-        and band.load_band != "all"
-        and not _hardly_drafted(band)
-        and band.speedup_interval is not None
-        and (band.speedup_interval[0] > 1 if kind == "pays" else band.speedup_interval[1] < 1)
-    ]
-
-
-def _hardly_drafted(band: BandFigures) -> bool:
-    """Whether most tokens of a band came without a draft, so that its speedup is not that of speculation."""
-    if band.output_tokens is None or band.rounds is None or band.accepted is None:
-        return False
-    return band.rounds + band.accepted < MOSTLY * band.output_tokens
 
 
 def _overall(report: Report) -> SplitRow | None:
@@ -247,16 +211,20 @@ def _measures(report: Report, verdict: Verdict) -> str:
     if not judged:
         return _reason(report, verdict_label(verdict))
     groups = [list(group) for _, group in itertools.groupby(judged, key=lambda gate: (gate.gate, gate.measure))]
-    groups.sort(key=lambda group: (group[0].gate != "correctness", -max(abs(gate.change or 0) for gate in group)))
+    groups.sort(key=lambda group: (not _goes_first(group[0]), -max(abs(gate.change or 0) for gate in group)))
+    caveats = [group for group in groups if _caveat(group[0])]
+    groups = [group for group in groups if not _caveat(group[0])]
     told = groups[:MOST_MEASURES]
     places = {_places(group) for group in told}
     alike = len(told) > 1 and len(places) == 1 and all(_everywhere(group) for group in told)
     apart = {effect.measure for effect in report.effects if abs(effect.mix) >= NOTABLE}
-    sentences = [_group(group, places=not alike, apart=group[0].measure in apart) for group in told]
+    like = {measure: f" {_like(report)}" for measure in apart}
+    sentences = [_group(group, places=not alike, like=like.get(group[0].measure, "")) for group in told]
     if len(groups) > MOST_MEASURES:
         sentences.append(plural(len(groups) - MOST_MEASURES, "more measure"))
-    also = f"; each also at load {listed(next(iter(places)))}" if alike and any(places) else ""
-    return "; ".join(sentences) + also
+    if alike and any(places):
+        sentences[-1] += f"; each also at load {listed(next(iter(places)))}"
+    return "; ".join([*sentences, *(_group(group, places=False, like="") for group in caveats)])
 
 
 def _everywhere(gates: Sequence[GateResult]) -> bool:
@@ -268,21 +236,21 @@ def _places(gates: Sequence[GateResult]) -> tuple[str, ...]:
     return tuple(gate.stratum.load_band for gate in gates if gate.stratum is not None)
 
 
-def _group(gates: Sequence[GateResult], *, places: bool, apart: bool) -> str:
+def _group(gates: Sequence[GateResult], *, places: bool, like: str) -> str:
     """The results of one measure that share a verdict, with the loads where they hold too.
 
-    ``apart`` says that traffic moved the measure too, which the change that was judged leaves out.
+    ``like`` says within what the change was judged, where traffic moved the measure too.
     """
     overall = next((gate for gate in gates if gate.stratum is None), None)
     first = overall or gates[0]
     label = in_sentence(first.measure)
     if first.change is None or first.kind == "limit":
         reason = first.reason.rstrip(".")
-        return in_text(reason) if reason.lower().startswith(label.split()[0].lower()) else f"{label}: {reason}"
+        speaks = first.measure == "identities" or reason.lower().startswith(label.split()[0].lower())
+        return in_text(reason) if speaks else f"{label}: {reason}"
     allowed = f" (allowed {tolerance(first)})" if first.tolerance is not None else ""
     if overall is not None:
         also = f", also at load {listed(_places(gates))}" if places and _places(gates) else ""
-        like = " within like traffic" if apart else ""
         return f"{label} {moved(overall)}{like}{allowed}{also}"
     told = [f"{gate.stratum.load_band} ({change(gate)})" for gate in gates if gate.stratum]
     return f"{label} at load {listed(told)}{f', allowed {tolerance(first)}' if allowed else ''}"
@@ -299,9 +267,10 @@ def _inconclusive(report: Report) -> str:
     counts = verdict_counts(report.gates)
     judged = f"{counts.get('inconclusive', 0)} of {plural(len(report.gates), 'gate')}"
     warned = f" A warning: {_measures(report, 'warn')}." if counts.get("warn") else ""
-    return (
-        f"Undecided: no gate failed, but the data cannot tell for {judged} ({_names(report, 'inconclusive')}).{warned}"
-    )
+    others = ((counts.get("not_comparable", 0), "cannot be compared"), (counts.get("no_data", 0), "without data"))
+    rest = "".join(f"; {n} more {words}" for n, words in others if n)
+    names = _names(report, "inconclusive")
+    return f"Undecided: no gate failed, but the data cannot tell for {judged} ({names}){rest}.{warned}"
 
 
 def _passed(report: Report) -> str:
@@ -329,7 +298,7 @@ def _shifted(report: Report) -> list[Effect]:
 def _traffic(report: Report, shifted: Sequence[Effect]) -> str:
     told = [
         f"{in_sentence(effect.measure)} {percent(effect.total, signed=True)} in all, "
-        f"{percent(effect.within, signed=True)} within like traffic"
+        f"{percent(effect.within, signed=True)} {_like(report)}"
         for effect in shifted
     ]
     return "; ".join([*told, *_moved(report)])
@@ -352,10 +321,6 @@ def _moved(report: Report) -> list[str]:
 def _names(report: Report, verdict: Verdict) -> str:
     names = dict.fromkeys(in_sentence(gate.measure) for gate in report.gates if gate.verdict == verdict)
     return listed(list(names), most=MOST_MEASURES) or _reason(report, "too few data")
-
-
-def _speedups(bands: Sequence[BandFigures]) -> str:
-    return "load " + listed([f"{band.load_band} ({figure(band.speedup, measure='speedup')})" for band in bands])
 
 
 def _reason(report: Report, otherwise: str) -> str:

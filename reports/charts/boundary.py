@@ -7,8 +7,8 @@ from typing import Any
 
 import altair as alt
 
+from ..benefit import speculating_side
 from ..model import BandFigures, Report
-from ..wording import speculating_side
 from .chart import Rows, label
 from .palette import ACCEPTANCE, INK, MUTED, ROUND, SURFACE, TIME
 from .parts import LEGEND, ROWS, Side, alone, bands, beside, finish, holds, interval, joined, tips

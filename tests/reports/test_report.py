@@ -7,13 +7,16 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
+from specledger.reports import wording
 from specledger.reports.acknowledge import Acknowledgement
 from specledger.reports.gates import load_gates
 from specledger.reports.interval import critical
 from specledger.reports.model import Report, from_json, to_json
-from specledger.schemas.cells import CELLS_SNAPSHOTS
+from specledger.schemas.cells import CELLS_REQUESTS, CELLS_SNAPSHOTS
 from specledger.schemas.errors import EmptyWarehouse, UsageError
 from specledger.schemas.warehouse import Warehouse
 from tests.reports.fleet import (
@@ -29,6 +32,7 @@ from tests.reports.fleet import (
     put_scrapes,
     report,
 )
+from tests.simulator import nights
 from tests.simulator.world import Task, World
 
 PER_HOUR = 12.0
@@ -70,6 +74,31 @@ def test_the_same_world_again_passes_and_its_figures_can_be_computed_by_hand(war
     log = math.log1p(length.change or 0)
     assert length.interval == pytest.approx((math.expm1(log - half), math.expm1(log + half)))
     assert from_json(to_json(found)) == found
+
+
+def at_loads(warehouse: Warehouse, date: dt.date, low: int, high: int, seed: int) -> None:
+    """A night whose requests ran at these loads, each as often as the others."""
+    frame = nights.requests(WORLD, [date], np.random.default_rng(seed), per_hour=PER_HOUR, gaps=False)
+    load = low + pl.int_range(pl.len(), dtype=pl.Int64) % (high - low + 1)
+    table = nights.cells(WORLD, frame.with_columns(load=load))
+    warehouse.write(CELLS_REQUESTS, date, WORLD.deployment, "cells", table)
+
+
+def test_a_band_inside_which_the_sides_ran_at_other_loads_is_told(warehouse: Warehouse) -> None:
+    at_loads(warehouse, FIRST, 19, 24, 1)
+    at_loads(warehouse, LAST, 24, 32, 2)
+    found = report(warehouse)
+    (gap,) = found.load_gaps
+    assert (gap.load_band, gap.baseline, gap.candidate) == ("17-32", (19, 24), (24, 32))
+    assert gap.difference == pytest.approx(28 / 21.5 - 1, abs=0.02)
+    assert "Inside load 17-32 (baseline at 19 to 24, candidate at 24 to 32)" in (wording.loads(found) or "")
+
+
+@pytest.mark.parametrize("loads", [(19, 24), (17, 32)])
+def test_loads_that_both_sides_have_make_no_gap(warehouse: Warehouse, loads: tuple[int, int]) -> None:
+    at_loads(warehouse, FIRST, *loads, 1)
+    at_loads(warehouse, LAST, 19, 24, 2)
+    assert report(warehouse).load_gaps == ()
 
 
 def test_a_drafter_that_lost_a_tenth_fails_and_acceptance_is_named(warehouse: Warehouse) -> None:

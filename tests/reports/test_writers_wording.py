@@ -8,10 +8,21 @@ from typing import Any
 
 import pytest
 
-from specledger.reports import next_steps, plain, wording
+from specledger.reports import benefit, next_steps, plain, wording
 from specledger.reports.format import change, figure, hundredths, interval, listed, number, percent, tolerance
 from specledger.reports.gates import DEFAULT_SET
-from specledger.reports.model import Advice, Effect, Evidence, Origin, Report, Schedule, ScheduleBand, Side, SplitRow
+from specledger.reports.model import (
+    Advice,
+    Effect,
+    Evidence,
+    LoadGap,
+    Origin,
+    Report,
+    Schedule,
+    ScheduleBand,
+    Side,
+    SplitRow,
+)
 from specledger.reports.outcome import overall
 from specledger.reports.selection import NOTHING
 from tests.sample_reports import band, example, gate, no_data, not_comparable, one_request, report
@@ -100,11 +111,16 @@ def test_preemptions_are_told_at_the_top_whether_or_not_they_can_be_judged(
         verdict,
         tolerance=10.0,
         kind="difference",
+        baseline=rates[0],
+        candidate=1527.0,
         evidence_baseline=before,
         evidence_candidate=after,
     )
     full = gate("kv_usage_max", "warn", candidate=0.998, kind="limit")
-    sentence = "Preemptions went from 0 to 702.7 per 1,000 requests; the KV cache was 99.8 % full at most."
+    sentence = (
+        "Preemptions went from 0 to 702.7 per 1,000 requests in all traffic (0 to 1,527 at the baseline's mix of "
+        "loads, as the gate judges); the KV cache was 99.8 % full at most."
+    )
     assert (sentence in wording.findings(report(preempted, full))) is told
 
 
@@ -140,14 +156,79 @@ def test_speculation_pays_only_where_the_whole_interval_lies_above_one() -> None
         band("5-8", 0.8, (0.7, 0.9)),
         band("all", 1.2, (1.1, 1.3)),
     )
-    assert wording.benefit(report(bands=bands)) == (
-        "Speculation pays at load 1 (1.50×), costs at load 5-8 (0.80×) and is undecided at load 2-4 (1.02×); "
-        "the pooled 1.20× hides this."
+    assert benefit.benefit(report(bands=bands)) == (
+        "Speculation pays at load 1 (1.50×, 95 % interval 1.40 to 1.60), costs at load 5-8 (0.80×, 0.70 to 0.90) and "
+        "is undecided at load 2-4 (1.02×, 0.97 to 1.07); the pooled 1.20× (1.10 to 1.30) hides this."
+    )
+    bare = (*bands[:-1], band("all", 1.2, None))
+    assert "; the pooled 1.20× (a point estimate without an interval) hides" in (
+        benefit.benefit(report(bands=bare)) or ""
     )
 
 
+def test_an_interval_that_ends_just_below_one_is_told_with_the_digits_that_decide() -> None:
+    assert benefit.benefit(report(bands=(band("17-32", 0.82, (0.67, 0.99963)),))) == (
+        "Speculation costs at load 17-32 (0.82×, 95 % interval 0.67 to 0.9996)."
+    )
+
+
+def test_where_rounds_hold_stalls_of_preemption_no_benefit_is_claimed() -> None:
+    quiet, full = band("1", 1.5, (1.4, 1.6)), band("17-32", 0.7, (0.6, 0.8), preemptions=40)
+    told = report(gate(verdict="inconclusive"), verdict="inconclusive", bands=(quiet, full))
+    sentence = (
+        "At load 17-32 (0.70×, 0.60 to 0.80) requests were preempted, and round times hold their stalls: whether "
+        "speculation pays there cannot be told."
+    )
+    assert benefit.benefit(told) == f"Speculation pays at load 1 (1.50×, 95 % interval 1.40 to 1.60). {sentence}"
+    assert benefit.benefit(replace(told, bands=(full,))) == sentence
+    assert benefit.decided_bands(told, "costs") == []
+    plain = band("17-32", None, None, side="baseline", rounds=0, preemptions=40)
+    assert sentence in (benefit.benefit(replace(told, bands=(quiet, replace(full, preemptions=0), plain))) or "")
+
+
+ON = (
+    band("all", None, None, side="baseline", rounds=0, steps=9000),
+    band("1", 1.5, (1.4, 1.6)),
+    band("5-8", 0.8, (0.7, 0.9)),
+    band("9-16", 1.01, (0.9, 1.1)),
+)
+
+
+def test_where_the_sides_differ_by_speculation_its_boundary_comes_first_and_identities_last() -> None:
+    broken = gate(
+        "identities",
+        gate="correctness",
+        kind="limit",
+        change=None,
+        interval=None,
+        reason="The account does not close: buckets_add_up (2 times).",
+    )
+    names = ("tpot_ms", "e2e_ms_p95", "ttft_ms_p95", "output_tps")
+    failed = report(broken, *(gate(name, load_band="5-8") for name in names), bands=ON)
+    told = wording.headline(failed)
+    assert told.startswith("Speculation pays at load 1 and costs at load 5-8; failed: end-to-end time p95 at load 5-8")
+    assert told.endswith("; 1 more measure; the account does not close: buckets_add_up (2 times).")
+    required = wording.headline(replace(failed, gates=(replace(broken, required=True), *failed.gates[1:])))
+    assert required.startswith("Failed: the account does not close")
+    dead = gate("acceptance_length", gate="correctness", kind="limit", change=None, reason="Acceptance is dead.")
+    assert wording.headline(report(dead, bands=ON)) == "Failed: acceptance is dead."
+    assert wording.headline(report(broken)) == "Failed: the account does not close: buckets_add_up (2 times)."
+
+
+@pytest.mark.parametrize(
+    ("few", "begins"),
+    [
+        (("5-8",), "Speculation pays at load 1; undecided: no gate failed"),
+        (("1", "5-8"), "By few data, speculation pays at load 1 and costs at load 5-8; undecided: no gate failed"),
+    ],
+)
+def test_a_boundary_behind_which_few_data_stand_is_told_as_such(few: tuple[str, ...], begins: str) -> None:
+    gates = [gate(verdict="inconclusive", load_band=load, reason_code="few_units", unit="interval") for load in few]
+    assert wording.headline(report(*gates, verdict="inconclusive", bands=ON)).startswith(begins)
+
+
 def test_without_an_interval_no_direction_is_claimed() -> None:
-    sentence = wording.benefit(report(bands=(band("1", 3.0, None),)))
+    sentence = benefit.benefit(report(bands=(band("1", 3.0, None),)))
     assert sentence == "Speculation is undecided, without an interval, at load 1 (3.00×)."
 
 
@@ -157,20 +238,21 @@ def test_a_load_at_which_the_schedule_switches_drafts_off_is_no_benefit_of_their
         band("17-32", 0.8, (0.7, 0.9), output_tokens=9000, accepted=700),
     )
     told = report(bands=bands)
-    assert wording.benefit(told) == (
-        "Speculation pays at load 1 (1.50×); at load 17-32 most tokens came without a draft."
+    assert benefit.benefit(told) == (
+        "Speculation pays at load 1 (1.50×, 95 % interval 1.40 to 1.60); at load 17-32 most tokens came without a "
+        "draft."
     )
-    assert wording.decided_bands(told, "costs") == []
+    assert benefit.decided_bands(told, "costs") == []
 
 
 def test_a_band_where_no_acceptance_could_pay_is_named() -> None:
-    sentence = wording.benefit(report(bands=(band("5-8", 0.5, (0.4, 0.6), beyond_reach=True),)))
+    sentence = benefit.benefit(report(bands=(band("5-8", 0.5, (0.4, 0.6), beyond_reach=True),)))
     assert sentence is not None
     assert sentence.endswith("; at load 5-8 not even full acceptance could pay.")
 
 
 def test_there_is_no_benefit_without_speculation() -> None:
-    assert wording.benefit(report(bands=(band("1", 1.0, (0.9, 1.1), rounds=0),))) is None
+    assert benefit.benefit(report(bands=(band("1", 1.0, (0.9, 1.1), rounds=0),))) is None
 
 
 def test_the_split_names_its_terms_largest_first() -> None:
@@ -331,9 +413,38 @@ def test_a_failure_beside_a_change_of_traffic_says_that_it_leaves_it_out() -> No
     )
 
 
+def test_where_the_sides_ran_at_other_loads_only_the_bands_are_called_alike() -> None:
+    moved = Effect("tpot_ms", 0.555, -0.996, -0.441, 1.0, "snapshots", 5)
+    gaps = (
+        LoadGap("17-32", (19, 24), (24, 32), 0.3, "snapshots"),
+        LoadGap("33-64", (40, 40), (50, 60), 0.4, "snapshots"),
+    )
+    apart = report(gate(change=0.555), effects=(moved,), load_gaps=gaps)
+    assert wording.headline(apart) == "Failed: TPOT rose by 55.5 % within the same load bands (allowed +5 %)."
+    assert wording.loads(apart) == (
+        "Inside load 17-32 (baseline at 19 to 24, candidate at 24 to 32) and 33-64 (baseline at 40, candidate at 50 to "
+        "60) the sides ran at other loads: there only the band is alike, not the load."
+    )
+    assert wording.loads(report(gate())) is None
+
+
 def test_what_is_undecided_also_names_warnings() -> None:
     undecided = report(gate(verdict="inconclusive"), gate("e2e_ms_p95", "warn"), verdict="inconclusive")
     assert wording.headline(undecided).endswith("(TPOT). A warning: end-to-end time p95 rose by 20.0 % (allowed +5 %).")
+
+
+def test_what_is_undecided_counts_what_cannot_be_compared_beside_it() -> None:
+    gates = [
+        gate(verdict=verdict) for verdict in ("inconclusive", "not_comparable", "not_comparable", "no_data", "pass")
+    ]
+    undecided = report(*gates, verdict="inconclusive")
+    assert wording.headline(undecided) == (
+        "Undecided: no gate failed, but the data cannot tell for 1 of 5 gates (TPOT); 2 more cannot be compared; 1 "
+        "more without data."
+    )
+    assert overall(gates, DEFAULT_SET, undecided.baseline, undecided.candidate)[1] == (
+        "No gate failed, and 1 of 5 gates could not be decided: tpot_ms; 2 more could not be compared."
+    )
 
 
 def test_two_shares_of_the_mix_are_explained_only_where_they_differ() -> None:
@@ -348,16 +459,16 @@ def test_a_report_of_the_grid_alone_begins_with_its_gains() -> None:
     alone = replace(example(), gates=(), verdict="no_data", reason="Only the grid is answered.")
     assert wording.headline(alone) == wording.grid(example())
     assert wording.verdict(alone) == "not judged"
-    assert wording.findings(alone) == (wording.benefit(alone),)
+    assert wording.findings(alone) == (benefit.benefit(alone),)
     assert next_steps.next_step(alone) == "Name a baseline and a candidate too, to have gates judged."
 
 
 def test_loads_that_no_gate_judges_are_named_beside_what_they_seem_to_say() -> None:
     bands = (band("1", 1.5, (1.4, 1.6)), band("5-8", 0.8, (0.7, 0.9)))
     few = [gate(verdict="inconclusive", load_band=name, reason_code="few_units", unit="block") for name in ("1", "5-8")]
-    said = wording.benefit(report(*few, bands=bands)) or ""
+    said = benefit.benefit(report(*few, bands=bands)) or ""
     assert said.endswith("Behind each of these loads stand fewer than 8 blocks a side: no gate judges by so few.")
-    said = wording.benefit(report(few[0], bands=bands)) or ""
+    said = benefit.benefit(report(few[0], bands=bands)) or ""
     assert said.endswith("Behind load 1 stand fewer than 8 blocks a side: no gate judges by so few.")
 
 
