@@ -13,6 +13,7 @@ from .format import (
     UNKNOWN,
     band_label,
     change,
+    factor,
     figure,
     hundredths,
     interval,
@@ -343,6 +344,8 @@ def _shown(shown: Shown, row: Any) -> Cell:
         return Cell(band_label(value) if shown.field == "load_band" else value)
     if shown.units == "ratio":
         return Cell(percent(value), value)
+    if shown.units == "×":
+        return Cell(factor(value), value)
     if shown.units == "%":
         return Cell(percent(value / 100, signed=True), value)
     return Cell(number(value), value)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 import altair as alt
 
 from ..benefit import speculating_side
+from ..format import factor
 from ..model import BandFigures, Report
 from .chart import Rows, label
 from .palette import ACCEPTANCE, INK, MUTED, ROUND, SURFACE, TIME
 from .parts import LEGEND, ROWS, Side, alone, bands, beside, finish, holds, interval, joined, tips
+
+USUAL = 3
+"""Times the usual reach of an interval beyond the points that is still shown."""
 
 
 def band_rows(report: Report, field: str) -> list[dict[str, Any]]:
@@ -25,7 +31,39 @@ def band_rows(report: Report, field: str) -> list[dict[str, Any]]:
 def speedup_rows(report: Report) -> Rows:
     """Load bands with a speedup, of the sides that speculate."""
     with_rounds = {band.side for band in report.bands if band.rounds}
-    return [row for row in band_rows(report, "speedup") if row["side"] in with_rounds]
+    rows = [row for row in band_rows(report, "speedup") if row["side"] in with_rounds]
+    low, high = _shown(rows)
+    return [
+        {**row, "words": factor(row["speedup"], 3), **_clipped(row["speedup_lower"], row["speedup_upper"], low, high)}
+        for row in rows
+    ]
+
+
+def _shown(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
+    """What the axis of speedups shows: all points, the line at 1, and of the intervals what leaves these legible.
+
+    An interval may stick out by half the distance of the points, or by some times what is usual; a wider one would
+    press everything else together.
+    """
+    points = [1.0, *(row["speedup"] for row in rows)]
+    low, high = min(points), max(points)
+    known = [row for row in rows if row["speedup_lower"] is not None]
+    beyond = [max(low - row["speedup_lower"], row["speedup_upper"] - high, 0.0) for row in known]
+    room = max((high - low) / 2, USUAL * statistics.median_low(beyond)) if beyond else 0.0
+    return max(0.0, low - room), high + room
+
+
+def _clipped(lower: float | None, upper: float | None, low: float, high: float) -> dict[str, Any]:
+    """An interval in words and as far as it is shown, and which of its ends lie beyond."""
+    if lower is None or upper is None:
+        return {"interval": None, "shown_lower": None, "shown_upper": None, "below": None, "above": None}
+    return {
+        "interval": f"{factor(lower)} to {factor(upper)}",
+        "shown_lower": max(lower, low),
+        "shown_upper": min(upper, high),
+        "below": low if lower < low else None,
+        "above": high if upper > high else None,
+    }
 
 
 def break_even_rows(report: Report) -> Rows:
@@ -50,9 +88,8 @@ def speedup(rows: Rows) -> alt.LayerChart:
         tooltip=tips(
             ("side:N", "Side", None),
             ("load_band:N", "Load", None),
-            ("speedup:Q", "Speedup", ".3f"),
-            ("speedup_lower:Q", "from", ".3f"),
-            ("speedup_upper:Q", "to", ".3f"),
+            ("words:N", "Speedup", None),
+            ("interval:N", "95 % interval", None),
             ("tpot_ms:Q", "TPOT, ms", ".2f"),
             ("t0_ms:Q", "T0, ms", ".2f"),
             ("t0_origin:N", "T0 from", None),
@@ -65,8 +102,12 @@ def speedup(rows: Rows) -> alt.LayerChart:
     words = even.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, text="1: no gain").encode(
         x=alt.value(0)
     )
-    spans = [interval(base, "speedup_lower", "speedup_upper", stroke=side.stroke)]
-    return finish(rows, line, words, *(spans if holds(rows, "speedup_lower") else []), lines, points)
+    spans = [interval(base, "shown_lower", "shown_upper", stroke=side.stroke)] if holds(rows, "shown_lower") else []
+    for field, shape in (("above", "triangle-up"), ("below", "triangle-down")):
+        if holds(rows, field):
+            ends = base.transform_filter(f"isValid(datum.{field})").mark_point(shape=shape, size=60, aria=False)
+            spans.append(ends.encode(y=alt.Y(f"{field}:Q"), stroke=side.stroke))
+    return finish(rows, line, words, *spans, lines, points)
 
 
 def break_even(rows: Rows) -> alt.LayerChart:

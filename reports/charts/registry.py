@@ -115,15 +115,16 @@ CHARTS: dict[str, Chart] = {
         Chart(
             "speedup",
             "Speedup by load",
-            "Above the line at 1 speculation pays, below it costs; the vertical line is the 95 % interval.",
+            "Above the line at 1 speculation pays, below it costs; the vertical line is the 95 % interval, an arrow at "
+            "its end says that it goes on.",
             speedup_rows,
             speedup,
             (
                 _SIDE,
                 _BAND,
-                Shown("speedup", "Speedup (×)", "count", "speedup"),
-                Shown("speedup_lower", "From", "count"),
-                Shown("speedup_upper", "To", "count"),
+                Shown("speedup", "Speedup", "×", "speedup"),
+                Shown("speedup_lower", "From", "×"),
+                Shown("speedup_upper", "To", "×"),
                 _T0,
                 Shown("t0_origin", "T0 from"),
                 Shown("tpot_ms", "TPOT", "ms", "tpot_ms"),

@@ -138,6 +138,29 @@ def test_bands_keep_their_order() -> None:
     assert [row["load_band"] for row in rows] == ["1", "2-4", "5-8"]
 
 
+def test_one_wide_interval_does_not_flatten_the_speedups() -> None:
+    wide = band("257+", 1.4, (0.2, 9.0))
+    bands = (band("1", 1.5, (1.4, 1.6)), band("2-4", 1.3, (1.2, 1.4)), band("5-8", 0.7, (0.6, 0.8)), wide)
+    chart = CHARTS["speedup"]
+    rows = {row["load_band"]: row for row in chart.rows(report(bands=bands))}
+    assert (rows["257+"]["shown_lower"], rows["257+"]["shown_upper"]) == pytest.approx((0.3, 1.9))
+    assert (rows["257+"]["below"], rows["257+"]["above"]) == pytest.approx((0.3, 1.9))
+    assert [(row["below"], row["above"]) for row in rows.values()][:3] == [(None, None)] * 3
+    assert (rows["257+"]["speedup_upper"], rows["257+"]["interval"]) == (9.0, "0.20 to 9.00")
+    assert chart_table(chart, list(rows.values())).rows[-1][4].text == "9.00"
+    drawn = json.dumps(pictures.specification(chart, list(rows.values())))
+    assert ("triangle-up" in drawn, "triangle-down" in drawn) == (True, True)
+    few = chart.rows(report(bands=(wide,)))
+    assert (few[0]["shown_upper"], few[0]["above"]) == (9.0, None)
+
+
+def test_an_interval_that_ends_just_below_one_does_not_look_as_if_it_touched_it() -> None:
+    chart = CHARTS["speedup"]
+    rows = chart.rows(report(bands=(band("1", 0.82, (0.67, 0.99996)),)))
+    assert [cell.text for cell in chart_table(chart, rows).rows[0][2:5]] == ["0.82", "0.67", "0.99996"]
+    assert rows[0]["interval"] == "0.67 to 0.99996"
+
+
 def test_a_side_without_speculation_has_no_speedup() -> None:
     rows = CHARTS["speedup"].rows(report(bands=(band("1", 1.0, None, side="baseline", rounds=0), band("1", 1.5, None))))
     assert [row["side"] for row in rows] == ["candidate"]
