@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .findings import ContextChange
-from .format import listed, percent, span
+from .format import listed, number, percent, plural, span
 from .history import History
 from .model import (
     Advice,
@@ -19,6 +19,7 @@ from .model import (
     SideName,
     SplitRow,
 )
+from .stalls import stalled
 
 WORTH_NAMING = 0.01
 """A term of Δ ln TPOT below this explains nothing that a gate would judge."""
@@ -26,6 +27,10 @@ PROPORTIONAL = 0.05
 """Conditional acceptances that fell by amounts this close together fell alike."""
 DEAD_FIRST = 0.30
 """Fall of the first position's survival, relative, from which the drafter itself is in question."""
+ROOM = (
+    "The KV cache is too small for this load with its candidates: lower max_num_seqs or the draft length, or give the "
+    "cache more memory."
+)
 BAD = frozenset({"fail", "warn", "inconclusive", "acknowledged"})
 TPOT_FAMILY = (
     "tpot_ms",
@@ -230,10 +235,10 @@ def _long_contexts(contexts: Sequence[ContextChange]) -> str | None:
 
 
 def _coverage_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
-    before, after = _band_pair(clues.bands, row)
-    evidence = "Coverage is not known on both sides."
-    if before and after and before.coverage is not None and after.coverage is not None:
-        evidence = f"Coverage went from {percent(before.coverage)} to {percent(after.coverage)} of the steps."
+    known = _on_both_sides(clues, row, "coverage")
+    evidence = _untold(clues, row, "coverage")
+    if known is not None:
+        evidence = f"Coverage went from {percent(known.before)} to {percent(known.after)} of the steps{known.source}."
     if clues.speculates("baseline") and not clues.speculates("candidate"):
         return evidence, "Speculation is off in the candidate: switch it on again where it paid."
     return (
@@ -254,29 +259,39 @@ def _truncation_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
 
 def _round_time_cause(clues: Clues, row: SplitRow) -> tuple[str, str]:
     before, after = _band_pair(clues.bands, row)
+    known = _on_both_sides(clues, row, "round_time_ms")
+    if after is not None and stalled(after) and not (before is not None and stalled(before)):
+        return (
+            f"{plural(after.preemptions or 0, 'preemption')} stood between the steps of the candidate: the time of a "
+            "step holds their stalls.",
+            f"{ROOM} Then judge the round time again.",
+        )
     if clues.speculates("candidate") and not clues.speculates("baseline"):
-        evidence = "What a round takes beside an ordinary step is not known at this load."
-        if before and after and before.round_time_ms and after.round_time_ms and after.effective_length:
+        length = _on_both_sides(clues, row, "effective_length")
+        returned = after.effective_length if after is not None and after.effective_length else length and length.after
+        evidence = _untold(clues, row, "what a round takes beside an ordinary step")
+        if known is not None and returned is not None:
             evidence = (
-                f"A round takes as long as {after.round_time_ms / before.round_time_ms:.2f} ordinary steps and returns "
-                f"{after.effective_length:.2f} tokens."
+                f"A round takes as long as {known.after / known.before:.2f} ordinary steps and returns "
+                f"{returned:.2f} tokens{known.source}."
             )
         return (
             evidence,
             "Speculation does not pay at this load: switch it off there, or price shorter drafts with "
             "`specledger recommend`.",
         )
-    evidence = "Round time is not known on both sides."
-    if before and after and before.round_time_ms and after.round_time_ms:
-        evidence = f"Round time went from {before.round_time_ms:.2f} to {after.round_time_ms:.2f} ms"
-        if before.mean_draft_length and after.mean_draft_length:
-            evidence += f", draft length from {before.mean_draft_length:.2f} to {after.mean_draft_length:.2f}"
-        if before.t0_ms and after.t0_ms:
-            evidence += f", ordinary decode from {before.t0_ms:.2f} to {after.t0_ms:.2f} ms"
+    evidence = _untold(clues, row, "round time")
+    if known is not None:
+        drafts, ordinary = (_on_both_sides(clues, row, name) for name in ("mean_draft_length", "t0_ms"))
+        evidence = f"Round time went from {known.before:.2f} to {known.after:.2f} ms{known.source}"
+        if drafts:
+            evidence += f", draft length from {drafts.before:.2f} to {drafts.after:.2f}"
+        if ordinary:
+            evidence += f", ordinary decode from {ordinary.before:.2f} to {ordinary.after:.2f} ms"
         evidence += "."
-        if before.mean_draft_length and after.mean_draft_length and after.mean_draft_length > before.mean_draft_length:
+        if drafts and drafts.after > drafts.before:
             return evidence, "Drafts got longer: price the lengths with `specledger recommend`."
-        if before.t0_ms and after.t0_ms and after.t0_ms / before.t0_ms > 1 + WORTH_NAMING:
+        if ordinary and ordinary.after / ordinary.before > 1 + WORTH_NAMING:
             return (
                 evidence,
                 "Ordinary decode became slower too: look at the server and its hardware, not at the drafter.",
@@ -319,6 +334,37 @@ def _band_pair(bands: Sequence[BandFigures], row: SplitRow | None) -> tuple[Band
     )
 
 
+@dataclass(frozen=True)
+class _Known:
+    """A measure on both sides at one place, and where it is from, as part of a sentence: empty where that is plain."""
+
+    before: float
+    after: float
+    source: str
+
+
+def _on_both_sides(clues: Clues, row: SplitRow, measure: str) -> _Known | None:
+    """A measure of both sides at the place of a row: of the figures by load, else as a gate found it elsewhere."""
+    before, after = (getattr(band, measure, None) for band in _band_pair(clues.bands, row))
+    if before and after is not None:
+        return _Known(before, after, "")
+    for result in clues.results:
+        if result.measure == measure and result.stratum == row.stratum and result.baseline and result.candidate:
+            return _Known(result.baseline, result.candidate, f" (from {result.origin}, at the baseline's mix)")
+    return None
+
+
+def _untold(clues: Clues, row: SplitRow, what: str) -> str:
+    """That the figures by load do not tell what the split tells, with the origins of the two."""
+    origins = {band.origin for band in _band_pair(clues.bands, row) if band is not None} - {row.origin}
+    if not origins:
+        return f"{what.capitalize()} is not known by itself; the split is from {row.origin}."
+    return (
+        f"The split is from {row.origin}; the figures of each load are from {listed(sorted(origins))}, which do not "
+        f"tell {what} on both sides."
+    )
+
+
 def _named_changes(changes: Sequence[Change], *kinds: str) -> str:
     named = [f"{c.what} went from {c.baseline} to {c.candidate}" for c in changes if c.kind in kinds]
     return f" ({'; '.join(named)})" if named else ""
@@ -329,9 +375,9 @@ def _preemption(clues: Clues) -> list[Advice]:
         Advice(
             "preemption",
             "More requests were preempted and computed again.",
-            f"{result.baseline or 0.0:.1f} to {result.candidate or 0.0:.1f} per 1,000 requests.",
-            "The KV cache is too small for this load with its candidates: lower max_num_seqs or the draft length, or "
-            "give the cache more memory.",
+            f"{number(result.baseline or 0.0)} to {number(result.candidate or 0.0)} per 1,000 requests, at the "
+            "baseline's mix of loads.",
+            ROOM,
             result.stratum,
             ("per_1k_requests",),
         )

@@ -131,6 +131,30 @@ def test_speculation_that_costs_more_than_it_returns_is_told_once_for_all_loads(
     assert remedy.where in terminal.render(report_of(advice=tuple(switched(30.0)), verdict="fail"))
 
 
+def test_figures_that_one_origin_lacks_are_told_from_the_one_that_has_them() -> None:
+    by_scrapes = replace(SLOWER, origin="snapshots")
+    bands = [BandFigures(side, "all", "requests", tpot_ms=9.0) for side in ("baseline", "candidate")]
+    counted = gate("round_time_ms", gate="capacity", baseline=20.0, candidate=22.5, origin="snapshots")
+    (found,) = advice(gate(), counted, split=(by_scrapes,), bands=bands)
+    assert found.evidence == "Round time went from 20.00 to 22.50 ms (from snapshots, at the baseline's mix)."
+    (found,) = advice(gate(), split=(by_scrapes,), bands=bands)
+    assert found.evidence == (
+        "The split is from snapshots; the figures of each load are from requests, which do not tell round time on both "
+        "sides."
+    )
+
+
+def test_stalls_of_preemption_are_not_laid_to_speculation() -> None:
+    facts = {"round_time_ms": 50.0, "rounds": 900, "effective_length": 2.5, "steps": 900, "preemptions": 20}
+    bands = [
+        BandFigures("baseline", "all", "snapshots", round_time_ms=20.0, steps=2_000),
+        BandFigures("candidate", "all", "snapshots", **facts),  # type: ignore[arg-type]
+    ]
+    (found,) = advice(gate(), split=(SLOWER,), bands=bands)
+    assert found.evidence.startswith("20 preemptions stood between the steps of the candidate")
+    assert found.action.startswith("The KV cache is too small for this load")
+
+
 def test_speculation_that_was_switched_off_is_no_drafter_without_matches() -> None:
     (remedy,) = remedies(switched(15.0, on=False))
     assert "Speculation is off in the candidate" in remedy.advice.action
