@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,16 +20,18 @@ from .evidence_queries import (
     ORDINARY,
     ORIGIN,
     POSITIONS,
+    PREEMPTIONS,
     ROWS,
     SHORT_OUTPUTS,
     SYNTHETIC,
     TRUNCATED,
 )
-from .format import percent
-from .lengths import Acceptance, Load, Missing, Ran, options, round_times
+from .format import listed, number, percent, plural
+from .lengths import LEAST_STEPS, STALLS, Acceptance, Load, Missing, Ran, options, round_times
 from .round_cost import models
 from .scatter import Hourly, Sample, hourly, margin, step_variance
 from .schedule import Option
+from .stalls import STALLED, UNDRAFTED
 from .sums import Vector, add_up, squared_residuals
 
 if TYPE_CHECKING:
@@ -65,6 +67,17 @@ class InForce:
 
 
 @dataclass(frozen=True)
+class Stalls:
+    """Preemptions at a load band whose stalls are left out of what its lengths are priced by."""
+
+    preemptions: int
+    tpot_ms: float
+    """Decode time a token of the deployment there, stalls included."""
+    apart: bool
+    """Whether every length that ran could be priced without them."""
+
+
+@dataclass(frozen=True)
 class BandEvidence:
     """What is known at one load band."""
 
@@ -75,6 +88,7 @@ class BandEvidence:
     load: Load = field(default_factory=Load)
     times: Mapping[int, float] = field(default_factory=dict)
     """Requests running → share of the deployment's own decode time in the band."""
+    stalls: Stalls | None = None
 
 
 @dataclass(frozen=True)
@@ -123,12 +137,16 @@ class _Reader:
         self._single = self._of_origin["origin"] == "requests"
 
     def evidence(self, in_force: InForce) -> Evidence:
-        rows = self._connection.execute(ROWS, self._of_origin).fetchnumpy()
+        bounds = {"stalled": STALLED, "undrafted": UNDRAFTED}
+        rows = self._connection.execute(ROWS, {**self._of_origin, **bounds}).fetchnumpy()
         columns = {name: np.ma.filled(values, 0) for name, values in rows.items()}
         samples = {(band, own): self._samples(columns, band, own=own) for band in self._bands for own in (True, False)}
         step = step_variance([sample for found in samples.values() for sample in found])
-        ordinary = dict(self._connection.execute(ORDINARY, self._of_origin).fetchall())
+        ordinary = {
+            label: (t0, names) for label, t0, names in self._connection.execute(ORDINARY, self._of_origin).fetchall()
+        }
         loads, acceptances = self._loads(), self._acceptances(columns)
+        preemptions = dict(self._connection.execute(PREEMPTIONS, self._names).fetchall())
         times = round_times(models(self._connection, str(self._names["deployment"]), self._names["dates"]))
         longest = max([in_force.draft_limit or 0, *columns["draft_length"].tolist()], default=0)
         found = {}
@@ -137,17 +155,23 @@ class _Reader:
             ran = [_ran(sample, step) for sample in own]
             t0 = ordinary.get(band.label)
             if plain and t0 is not None and not any(one.length == 0 for one in ran):
-                ran.append(_ran(plain[0], step, t0))
+                # T0 of the ledger is at the mix of contexts here, but holds what stalls there are.
+                ran.append(_ran(plain[0], step, None if _unpriced(columns, band, own=False) else t0[0], t0[1]))
             load = self._with_requests(loads.get(band.label, Load()), columns, band)
             acceptance = acceptances.get(band.label, acceptances[None])
             one_more = longest + 1 if longest else 0
             choices, missing = options(ran, load, acceptance, times, one_more)
-            found[band.label] = BandEvidence(
-                tuple(ran), tuple(choices), missing, load, _time_shares(columns, _inside(columns, band, own=True))
-            )
+            stalls = self._stalls(columns, band, own, preemptions.get(band.label, 0))
+            if stalls is not None and not stalls.apart:
+                choices, missing = [], dict.fromkeys((*missing, *(one.length for one in choices)), Missing(STALLS))
+            elif _unpriced(columns, band, own=False) and not plain:
+                missing = {**missing, **({0: Missing(STALLS)} if 0 in missing else {})}
+            shares = _time_shares(columns, _inside(columns, band, own=True))
+            found[band.label] = BandEvidence(tuple(ran), tuple(choices), missing, load, shares, stalls)
         own_samples = [sample for (_, own), group in samples.items() if own for sample in group]
         dates = tuple(self._names["dates"])
-        return Evidence(str(self._names["deployment"]), dates, found, in_force, hourly(own_samples), self._said())
+        said = (*self._said(), *_said_of_stalls({label: one.stalls for label, one in found.items() if one.stalls}))
+        return Evidence(str(self._names["deployment"]), dates, found, in_force, hourly(own_samples), said)
 
     def _said(self) -> tuple[str, ...]:
         """What a reader must know of the data."""
@@ -161,11 +185,27 @@ class _Reader:
         return tuple(said)
 
     def _samples(self, columns: Mapping[str, Vector], band: LoadBand, *, own: bool) -> list[Sample]:
-        inside = _inside(columns, band, own=own)
+        inside = _inside(columns, band, own=own, kind="priced")
         return [
             _sample(columns, inside & (columns["draft_length"] == length), int(length), single=self._single)
             for length in np.unique(columns["draft_length"][inside])
         ]
+
+    def _stalls(
+        self, columns: Mapping[str, Vector], band: LoadBand, priced: Sequence[Sample], preemptions: int
+    ) -> Stalls | None:
+        """What was preempted in a band, and whether each length that ran has times without stalls.
+
+        None where nothing was, and what was at other loads at the time does not matter.
+        """
+        unpriced = _unpriced(columns, band, own=True)
+        if not unpriced:
+            return None
+        steps = {sample.length: float(sample.steps.sum()) for sample in priced}
+        inside = _inside(columns, band, own=True)
+        tpot = float(columns["decode_ms"][inside].sum() / columns["tokens"][inside].sum())
+        apart = all(held < LEAST_STEPS or steps.get(length, 0.0) >= LEAST_STEPS for length, held in unpriced.items())
+        return Stalls(preemptions, tpot, apart) if preemptions or not apart else None
 
     def _with_requests(self, load: Load, columns: Mapping[str, Vector], band: LoadBand) -> Load:
         inside = _inside(columns, band, own=True)
@@ -212,13 +252,41 @@ class _Reader:
         return found
 
 
-def _inside(columns: Mapping[str, Vector], band: LoadBand | None, *, own: bool) -> Any:
-    """The rows of the deployment itself, or of the others, in a band."""
-    mask = columns["own"].astype(bool) == own
+def _inside(
+    columns: Mapping[str, Vector], band: LoadBand | None, *, own: bool, kind: Literal["seen", "priced"] = "seen"
+) -> Any:
+    """The rows of the deployment itself, or of others, in a band: all that was seen, or what lengths are priced by."""
+    mask = (columns["own"].astype(bool) == own) & columns[kind].astype(bool)
     if band is None:
         return mask
     mask = mask & (columns["load"] >= band.low)
     return mask if band.high is None else mask & (columns["load"] <= band.high)
+
+
+def _unpriced(columns: Mapping[str, Vector], band: LoadBand, *, own: bool) -> dict[int, float]:
+    """Draft length → steps in a band that are not priced, for the stalls that they may hold."""
+    inside = _inside(columns, band, own=own) & ~columns["priced"].astype(bool)
+    lengths = columns["draft_length"][inside]
+    return {int(k): float(columns["steps"][inside][lengths == k].sum()) for k in np.unique(lengths)}
+
+
+def _said_of_stalls(stalls: Mapping[str, Stalls]) -> list[str]:
+    """What a reader must know of preemptions: of the loads where stalls were told apart, and of the others."""
+    said = []
+    for apart in (True, False):
+        told = [
+            f"{label} ({plural(one.preemptions, 'preemption')}, {number(one.tpot_ms)} ms a token with their stalls)"
+            for label, one in stalls.items()
+            if one.apart is apart
+        ]
+        if told:
+            what = (
+                "lengths are priced by rounds without a stall"
+                if apart
+                else "they cannot be told apart from rounds, so there is not enough data to price a length"
+            )
+            said.append(f"Round times hold stalls of preemption at load {listed(told)}: {what}.")
+    return said
 
 
 def _sample(columns: Mapping[str, Vector], inside: Any, length: int, *, single: bool) -> Sample:
@@ -237,11 +305,11 @@ def _sample(columns: Mapping[str, Vector], inside: Any, length: int, *, single: 
     return Sample(length, night, block, steps, tokens, decode, squares, observations, freedom, together)
 
 
-def _ran(sample: Sample, step: tuple[float, float], t0_ms: float | None = None) -> Ran:
+def _ran(sample: Sample, step: tuple[float, float], t0_ms: float | None = None, of: str | None = None) -> Ran:
     half, unit = margin(sample, step)
     steps, tokens = float(sample.steps.sum()), float(sample.tokens.sum())
     time = float(sample.decode_ms.sum()) if t0_ms is None else t0_ms * tokens
-    return Ran(sample.length, steps, tokens, time, half, unit, own=t0_ms is None)
+    return Ran(sample.length, steps, tokens, time, half, unit, of)
 
 
 def _time_shares(columns: Mapping[str, Vector], inside: Any) -> dict[int, float]:

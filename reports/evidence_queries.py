@@ -36,6 +36,11 @@ GROUP BY origin ORDER BY sum(steps) DESC, origin LIMIT 1
 
 # A server ran a night at one limit where its starts say the same one and no schedule: all its steps count, also those
 # for which the drafter found nothing. Everything else is cut into the lengths that ran.
+#
+# The time of the step after a preemption holds its stall. That step has no draft: where nearly all others have one,
+# scrape intervals in which every step drafted hold no stall. Of blocks of 10 minutes in which much was preempted, and
+# of those after them, they are what is priced (``priced``), in place of all that was seen there (``seen``). What cannot
+# be told apart like that is not priced.
 ROWS = """
 WITH totals AS (
     SELECT date, deployment, instance, origin, block, load, steps, step_tokens, step_decode_ns, step_rounds, n,
@@ -45,6 +50,22 @@ WITH totals AS (
     SELECT date, deployment, instance, origin, block, load, steps, step_tokens, step_decode_ns, step_rounds, n,
         steps_steps, steps_step_decode, step_decode_decode
     FROM cells_requests WHERE origin = $origin
+),
+counted AS (
+    SELECT date, deployment, instance, block, preemptions, steps, steps AS moves, step_rounds FROM cells_snapshots
+    UNION ALL BY NAME
+    SELECT date, deployment, instance, block, preemptions, coalesce(steps, output_tokens) AS moves FROM cells_requests
+),
+preempting AS (
+    SELECT deployment, date - DATE '1970-01-01' AS night, block FROM counted
+    GROUP BY ALL HAVING sum(preemptions) > $stalled * sum(moves)
+),
+preempted AS (
+    SELECT DISTINCT deployment, unnest([144 * night + block, 144 * night + block + 1]) AS number FROM preempting
+),
+drafting AS (
+    SELECT date, deployment, instance FROM counted
+    GROUP BY ALL HAVING sum(steps) - sum(step_rounds) <= sum(preemptions) + $undrafted * sum(steps)
 ),
 starts AS (
     SELECT instance, started_at, max(draft_schedule) AS draft_schedule,
@@ -69,34 +90,59 @@ plain AS (
     WHERE deployment = $deployment AND date IN (SELECT unnest($dates)) AND origin = $origin
         AND load_band <> 'all' AND t0_origin IN ('same_date', 'other_date')
 ),
+cut AS (
+    SELECT date, deployment, instance, block, load, steps, step_tokens, step_decode_ns, n, steps_steps,
+        steps_step_decode, step_decode_decode, draft_length,
+        CASE WHEN draft_length > 0 THEN steps ELSE 0 END AS step_rounds, true AS own,
+        $origin = 'snapshots' AND draft_length > 0 AS free
+    FROM cells_draft_lengths
+    WHERE deployment = $deployment AND date IN (SELECT unnest($dates))
+        AND origin = $origin AND draft_length IS NOT NULL
+),
 observed AS (
-    SELECT totals.*, fixed.draft_limit AS draft_length, true AS own
+    SELECT totals.*, fixed.draft_limit AS draft_length, true AS own, false AS free, true AS seen
     FROM totals INNER JOIN fixed USING (date, instance)
     WHERE deployment = $deployment
     UNION ALL BY NAME
-    SELECT date, deployment, block, load, steps, step_tokens, step_decode_ns, n, steps_steps, steps_step_decode,
-        step_decode_decode, draft_length, CASE WHEN draft_length > 0 THEN steps ELSE 0 END AS step_rounds, true AS own
-    FROM cells_draft_lengths ANTI JOIN fixed USING (date, instance)
-    WHERE deployment = $deployment AND date IN (SELECT unnest($dates))
-        AND origin = $origin AND draft_length IS NOT NULL
+    SELECT cut.*, false AS seen
+    FROM cut SEMI JOIN fixed USING (date, instance) SEMI JOIN drafting USING (date, deployment, instance)
+    WHERE free
     UNION ALL BY NAME
-    SELECT totals.*, 0 AS draft_length, false AS own
+    SELECT *, true AS seen
+    FROM cut ANTI JOIN fixed USING (date, instance)
+    UNION ALL BY NAME
+    SELECT totals.*, 0 AS draft_length, false AS own, false AS free, true AS seen
     FROM totals INNER JOIN plain USING (date, deployment)
+),
+judged AS (
+    SELECT observed.*, preempted.number IS NULL AS calm
+    FROM observed LEFT JOIN preempted
+        ON observed.deployment = preempted.deployment
+            AND 144 * (observed.date - DATE '1970-01-01') + observed.block = preempted.number
 )
-SELECT own, CAST(draft_length AS INTEGER) AS draft_length, date - DATE '1970-01-01' AS night, block, load,
+SELECT own, seen, CASE WHEN calm THEN seen ELSE free END AS priced,
+    CAST(draft_length AS INTEGER) AS draft_length, date - DATE '1970-01-01' AS night, block, load,
     CAST(sum(steps) AS DOUBLE) AS steps, CAST(sum(step_tokens) AS DOUBLE) AS tokens,
     CAST(sum(step_decode_ns) AS DOUBLE) / 1e6 AS decode_ms, CAST(sum(step_rounds) AS DOUBLE) AS rounds,
     CAST(sum(n) AS DOUBLE) AS n, CAST(sum(steps_steps) AS DOUBLE) AS steps_steps,
     CAST(sum(steps_step_decode) AS DOUBLE) / 1e6 AS steps_decode,
     CAST(sum(step_decode_decode) AS DOUBLE) / 1e12 AS decode_decode
-FROM observed
-WHERE load > 0 AND steps > 0 AND step_tokens > 0
+FROM judged
+WHERE load > 0 AND steps > 0 AND step_tokens > 0 AND (seen OR NOT calm)
 GROUP BY ALL ORDER BY ALL
 """
 
-# T0 of the ledger at the deployment's own mix of contexts.
+# How often requests were preempted at each load.
+PREEMPTIONS = """
+SELECT load_band, CAST(sum(preemptions) AS BIGINT) FROM preemption
+WHERE deployment = $deployment AND date IN (SELECT unnest($dates)) AND origin = 'snapshots' AND preemptions > 0
+GROUP BY load_band
+"""
+
+# T0 of the ledger at the deployment's own mix of contexts, and whose it is.
 ORDINARY = """
-SELECT load_band, sum(t0_ms * tokens) / sum(tokens)
+SELECT load_band, sum(t0_ms * tokens) / sum(tokens),
+    array_to_string(list_sort(list_distinct(flatten(list(t0_deployments)))), ', ')
 FROM ledger
 WHERE deployment = $deployment AND date IN (SELECT unnest($dates)) AND origin = $origin AND load_band <> 'all'
     AND t0_origin IN ('same_date', 'other_date') AND tokens > 0

@@ -40,6 +40,7 @@ NO_MODEL = "did not run, and there is no round-cost model"
 UNTOLD = "did not run, and the round-cost model does not tell"
 NO_POSITIONS = "did not run, and the acceptance of its positions cannot be told"
 TOO_ROUGH = "did not run, and is foretold too roughly"
+STALLS = "ran, but its times hold stalls of preemption that cannot be told apart"
 ONE_DRAFT = "one draft length does not tell what drafting at all costs from what each token costs"
 
 
@@ -89,8 +90,12 @@ class Ran:
     margin: float
     """Half the width of the 95 % interval of TPOT, relative."""
     unit: str
-    own: bool = True
-    """False for ordinary decode of another deployment that serves the same target."""
+    of: str | None = None
+    """The other deployment that ran it, ordinary decode of the same target; None where it is the one looked at."""
+
+    @property
+    def own(self) -> bool:
+        return self.of is None
 
     @property
     def tpot_ms(self) -> float:
@@ -169,9 +174,8 @@ def options(
 
 def _measured(ran: Ran) -> Option:
     tpot = ran.tpot_ms
-    return Option(
-        ran.length, tpot, ran.margin * tpot, ran.round_time_ms, ran.tokens / ran.steps, "measured", unit=ran.unit
-    )
+    length = ran.tokens / ran.steps
+    return Option(ran.length, tpot, ran.margin * tpot, ran.round_time_ms, length, "measured", ran.of, ran.unit)
 
 
 def _foretold(

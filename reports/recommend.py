@@ -9,7 +9,7 @@ from typing import Any
 
 from ..schemas.config import LoadBand
 from ..schemas.warehouse import Warehouse
-from .evidence import BandEvidence, Evidence, evidence
+from .evidence import BandEvidence, Evidence, Stalls, evidence
 from .evidence_queries import READS
 from .gates import TPOT_RISE
 from .lengths import Missing
@@ -27,6 +27,7 @@ class BandAdvice:
     in_force_option: Option | None
     missing: dict[int, Missing]
     """0 and the neighbouring lengths, as far as they have no evidence → why."""
+    stalls: Stalls | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ def _band(advice: BandAdvice) -> dict[str, Any]:
         "kv_usage": option.kv_usage if option else None,
         "kv_interval": option.kv_interval if option else None,
         "evidence": choice.evidence,
+        "measured_on": option.of if option else None,
+        "stalls": asdict(advice.stalls) if advice.stalls else None,
         "extrapolated": option.extrapolated if option else False,
         "reason": choice.reason,
         "missing": {str(length): str(why) for length, why in advice.missing.items()},
@@ -170,6 +173,7 @@ def _advice(found: Evidence, choice: Choice, in_force: list[list[int]] | None) -
         now,
         next((one for one in known.options if one.length == now), None),
         {length: why for length, why in known.missing.items() if length in beside},
+        known.stalls,
     )
 
 

@@ -18,6 +18,10 @@ from .recommend import BandAdvice, Recommendation, recommend_deployment
 from .saving import Canary, CanaryPlan, Saving
 from .schedule import Limits, Option
 
+HEADINGS = (
+    "load", "now", "K", "TPOT ms", "95 % interval", "shorter", "longer", "gap p99 ms", "KV use", "evidence",
+)  # fmt: skip
+
 
 @click.command("recommend")
 @click.option("--deployment", required=True, metavar="NAME", help="Deployment whose nights are looked at.")
@@ -86,14 +90,13 @@ def _lines(result: Recommendation) -> Iterator[str]:
     if not result.schedule:
         yield "No load band has evidence: nothing is recommended."
     else:
-        yield (
-            f"{'load':>8} {'now':>4} {'K':>3} {'TPOT ms':>8} {'95 % interval':>17} {'shorter':>12} {'longer':>12} "
-            f"{'gap p99 ms':>17} {'KV use':>12}  evidence"
-        )
-        for band in result.bands:
-            yield _row(band)
+        rows = [HEADINGS, *map(_row, result.bands)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for *figures, known in rows:
+            cells = (cell.rjust(width) for cell, width in zip(figures, widths, strict=False))
+            yield f"{'  '.join(cells)}  {known}"
         yield ""
-        yield from (f"{band.choice.band.label:>8}  {band.choice.reason}" for band in result.bands)
+        yield from (f"{band.choice.band.label.rjust(widths[0])}  {band.choice.reason}" for band in result.bands)
         yield from _missing(result.bands)
         yield ""
         yield f"in force: {json.dumps(result.in_force) if result.in_force is not None else 'not known'}"
@@ -109,23 +112,32 @@ def _lines(result: Recommendation) -> Iterator[str]:
     yield from (f"note: {note}" for note in result.notes)
 
 
-def _row(band: BandAdvice) -> str:
+def _row(band: BandAdvice) -> tuple[str, ...]:
     choice, option = band.choice, band.choice.option
     shorter, longer = choice.neighbours
-    now = "?" if band.in_force is None else str(band.in_force)
-    figures = [f"{choice.band.label:>8} {now:>4} {choice.length:>3}"]
+    begin = (choice.band.label, "?" if band.in_force is None else str(band.in_force), str(choice.length))
     if option is None:
-        figures.append(f"{'–':>8} {'–':>17} {'–':>12} {'–':>12} {'–':>17} {'–':>12}")
-    else:
-        low, high = option.interval
-        figures.append(f"{option.tpot_ms:>8.2f} {f'{low:.2f} to {high:.2f}':>17} {_beside(shorter):>12}")
-        figures.append(f"{_beside(longer):>12} {_gap(option):>17} {_kv(option):>12}")
-    beyond = ", extrapolated" if option is not None and option.extrapolated else ""
-    return f"{' '.join(figures)}  {choice.evidence}{beyond}"
+        return (*begin, *"–" * 6, choice.source)
+    low, high = option.interval
+    beyond = ", extrapolated" if option.extrapolated else ""
+    return (
+        *begin,
+        f"{option.tpot_ms:.2f}",
+        f"{low:.2f} to {high:.2f}",
+        _beside(shorter),
+        _beside(longer),
+        _gap(option),
+        _kv(option),
+        f"{choice.source}{beyond}",
+    )
 
 
 def _beside(option: Option | None) -> str:
-    return "–" if option is None else f"{option.tpot_ms:.2f} (K {option.length})"
+    """A neighbour, with where it is from unless it is measured on the deployment itself."""
+    if option is None:
+        return "–"
+    source = {"measured": "" if option.of is None else f" on {option.of}"}.get(option.evidence, f", {option.evidence}")
+    return f"{option.tpot_ms:.2f} (K {option.length}{source})"
 
 
 def _gap(option: Option) -> str:

@@ -31,6 +31,8 @@ class Option:
     round_time_ms: float
     effective_length: float
     evidence: Evidence
+    of: str | None = None
+    """The deployment that ran it, where that is another one."""
     unit: str | None = None
     """What the interval rests on: night, hour, block, observation or model."""
     extrapolated: bool = False
@@ -47,6 +49,11 @@ class Option:
     def interval(self) -> tuple[float, float]:
         """95 % interval of TPOT in ms."""
         return self.tpot_ms - self.margin_ms, self.tpot_ms + self.margin_ms
+
+    @property
+    def source(self) -> str:
+        """What is known of it, and whose it is."""
+        return self.evidence if self.of is None else f"{self.evidence} on {self.of}"
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,11 @@ class Choice:
     option: Option | None = None
     options: tuple[Option, ...] = field(default=())
     """All lengths with evidence, the shortest first."""
+
+    @property
+    def source(self) -> str:
+        """What stands behind the choice, and whose it is."""
+        return self.evidence if self.option is None else self.option.source
 
     @property
     def neighbours(self) -> tuple[Option | None, Option | None]:
@@ -114,11 +126,13 @@ def _reason(chosen: Option, best: Option, known: Sequence[Option], faster: Seque
     second = min((option for option in known if option is not chosen), key=lambda option: option.tpot_ms)
     if second.length > chosen.length and _ties(second, chosen):
         return _tie(second)
-    return f"{chosen.tpot_ms:.2f} ms a token against {second.tpot_ms:.2f} ms at K = {second.length}"
+    against = f"{second.tpot_ms:.2f} ms at K = {second.length} ({second.source})"
+    return f"{chosen.tpot_ms:.2f} ms a token ({chosen.source}) against {against}"
 
 
 def _tie(other: Option) -> str:
-    return f"ties with K = {other.length} ({other.tpot_ms:.2f} ms) within the error, so the smaller length stays"
+    faster = f"K = {other.length} ({other.tpot_ms:.2f} ms, {other.source})"
+    return f"ties with {faster} within the error, so the smaller length stays"
 
 
 def fill(bands: Sequence[LoadBand], found: Mapping[str, Choice]) -> list[Choice]:

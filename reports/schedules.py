@@ -62,7 +62,7 @@ def _band(advice: BandAdvice) -> ScheduleBand:
         option.tpot_ms if option else None,
         option.interval if option else None,
         now.tpot_ms if now else None,
-        advice.choice.evidence,
+        advice.choice.source,
         advice.choice.reason,
         tuple(one.length for one in advice.choice.options),
     )

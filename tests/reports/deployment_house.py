@@ -40,9 +40,15 @@ class Deployments:
         steps: int = 1_000,
         hours: int = HOURS,
         instance: str = "one",
+        preempted: int = 0,
+        stall_ms: float = 0.0,
         **cells: Any,
     ) -> Deployments:
-        """Rounds of one length at one load; ``noise`` is what even hours take longer and odd ones shorter."""
+        """Rounds of one length at one load; ``noise`` is what even hours take longer and odd ones shorter.
+
+        In each hour so many requests are ``preempted``: the step after that has no draft, and its time holds the stall.
+        Intervals in which every step drafted lie beside those of the stalls; without drafts they cannot be told apart.
+        """
         accepted = round((effective - 1) * steps)
         rounds = steps if length else 0
         by_position = _positions(accepted, rounds, length)
@@ -57,13 +63,16 @@ class Deployments:
                 "step_decode_decode": time * time // 10,
             })  # fmt: skip
         by_length = {"origin": "snapshots", "draft_length": length}
-        self.house.put("cells_draft_lengths", *({**row, **by_length} for row in rows))
+        stalls = {"steps": preempted, "step_tokens": preempted, "step_decode_ns": round(preempted * stall_ms * 1e6)}
+        stalled = [{**row, **{name: row[name] + more for name, more in stalls.items()}} for row in rows]
+        self.house.put("cells_draft_lengths", *({**row, **by_length} for row in (rows if length else stalled)))
         whole = {
-            "step_rounds": rounds, "step_accepted": accepted, "requests": 1, "output_tokens": steps + accepted + 1,
-            "decode_tokens": steps + accepted, **cells,
+            "step_rounds": rounds, "step_accepted": accepted, "requests": 1,
+            "output_tokens": steps + accepted + preempted + 1, "decode_tokens": steps + accepted + preempted,
+            "preemptions": preempted, **cells,
         }  # fmt: skip
-        times = [{"decode_ns": row["step_decode_ns"], "duration_ns": row["step_decode_ns"] // load} for row in rows]
-        self.house.put("cells_snapshots", *({**row, **time, **whole} for row, time in zip(rows, times, strict=True)))
+        times = [{"decode_ns": row["step_decode_ns"], "duration_ns": row["step_decode_ns"] // load} for row in stalled]
+        self.house.put("cells_snapshots", *({**row, **time, **whole} for row, time in zip(stalled, times, strict=True)))
         return self
 
     def evidence(self, name: str = "d", dates: Sequence[dt.date] | None = None) -> Evidence:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import pytest
 
-from specledger.reports.evidence import Evidence
-from specledger.reports.schedule import Option
+from specledger.reports.evidence import Evidence, Stalls
+from specledger.reports.lengths import STALLS
+from specledger.reports.recommend import recommend
+from specledger.reports.schedule import Limits, Option
 from specledger.schemas.errors import UsageError
-from tests.reports.deployment_house import Deployments
+from tests.reports.deployment_house import BANDS, Deployments
 
 SCHEDULE = {"draft_limit": 3, "draft_schedule": "[[1, 4, 3], [5, 512, 1]]", "max_num_seqs": 512}
 
@@ -53,6 +56,49 @@ def test_a_fixed_length_counts_the_steps_for_which_the_drafter_found_nothing() -
 def test_servers_of_other_limits_in_one_deployment_keep_their_own_lengths() -> None:
     house = Deployments().start(draft_limit=3).ran(3, 3, 20.0, 2.0).ran(3, 1, 15.0, 1.6, instance="two")
     assert set(options(house.evidence())) == {1, 3}
+
+
+def preempting(length: int, **facts: Any) -> Deployments:
+    """Two loads, of which the upper one fills the cache: 20 of 1,000 steps follow a preemption and its stall of 2 s."""
+    house = Deployments().start(draft_limit=3, **facts).start("plain", speculative=False)
+    house.ran(3, length, 20.0, 2.0).ran(6, length, 26.0, 2.0, preempted=20, stall_ms=2_000.0)
+    return house.ran(3, 0, 15.0, 1.0, name="plain").ran(6, 0, 16.0, 1.0, name="plain")
+
+
+def test_rounds_are_priced_without_the_stalls_of_preemption_and_that_is_said() -> None:
+    found = preempting(3).evidence()
+    assert {length: round(option.tpot_ms, 3) for length, option in options(found, "5-8").items()} == {0: 16.0, 3: 13.0}
+    assert {option.source for option in options(found, "5-8").values()} == {"measured", "measured on plain"}
+    assert found.bands["5-8"].stalls == Stalls(200, pytest.approx((26e3 + 40e3) / 2_020), apart=True)
+    assert (found.bands["2-4"].stalls, options(found)[3].tpot_ms) == (None, pytest.approx(10.0))
+    assert found.said == (
+        "Round times hold stalls of preemption at load 5-8 (200 preemptions, 32.67 ms a token with their stalls): "
+        "lengths are priced by rounds without a stall.",
+    )
+
+
+def test_where_stalls_cannot_be_told_from_rounds_there_is_not_enough_data() -> None:
+    house = Deployments().start(draft_method="ngram", draft_limit=3).start("plain", speculative=False)
+    house.ran(6, 3, 26.0, 1.5, step_rounds=400, preempted=20, stall_ms=2_000.0).ran(6, 0, 16.0, 1.0, name="plain")
+    found = house.evidence()
+    assert options(found, "5-8") == {}
+    assert {why.reason for why in found.bands["5-8"].missing.values()} == {STALLS}
+    assert "not enough data to price a length" in found.said[0]
+    assert recommend(found, BANDS, Limits()).schedule == []
+
+
+def test_ordinary_decode_that_was_preempted_is_no_measure_of_it() -> None:
+    house = Deployments().start(draft_limit=3).start("plain", speculative=False).ran(6, 3, 26.0, 2.0)
+    house.ran(6, 0, 16.0, 1.0, name="plain", preempted=20, stall_ms=2_000.0)
+    found = house.evidence()
+    assert set(options(found, "5-8")) == {3}
+    assert found.bands["5-8"].missing[0].reason == STALLS
+
+
+def test_a_preemption_now_and_then_changes_nothing() -> None:
+    house = Deployments().start(draft_limit=3).ran(6, 3, 26.0, 2.0, steps=20_000, preempted=1, stall_ms=2_000.0)
+    found = house.evidence()
+    assert (found.said, found.bands["5-8"].stalls) == ((), None)
 
 
 def test_few_steps_are_no_evidence() -> None:

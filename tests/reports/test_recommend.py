@@ -181,7 +181,7 @@ def test_a_given_schedule_is_answered_in_the_same_form() -> None:
 def test_the_gap_and_the_cache_of_other_lengths_are_moved_by_their_round_time_and_candidates() -> None:
     cache = {"kv_mean": 0.5, "kv_p95": 0.55, "kv_max": 0.6, "kv_tokens": 1_000.0}
     gap = {"gap_ms": 50.0, "gap_lower_ms": 40.0, "gap_upper_ms": None}
-    band = known(ran(3, 40.0), ran(0, 10.0, own=False), load=4, **cache, **gap)
+    band = known(ran(3, 40.0), ran(0, 10.0, of="plain"), load=4, **cache, **gap)
     off, on = band.options
     assert (on.gap_ms, on.gap_interval, off.gap_ms, off.gap_interval) == (50.0, (40.0, None), 20.0, (10.0, None))
     assert (on.kv_usage, on.kv_interval) == (0.55, (0.5, 0.6))

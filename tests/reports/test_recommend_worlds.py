@@ -124,6 +124,23 @@ def test_real_nights_give_a_schedule_that_pays_at_low_load_and_not_at_high_load(
         assert all("no evidence of gain" in band["reason"] for band in found["bands"][:5])
 
 
+def test_a_real_cache_that_is_full_does_not_speak_against_drafts(captured: Captured) -> None:
+    cli = captured("preemption", "baseline_nospec")
+    found = json.loads(cli.ok("recommend", "--deployment", "preemption", "--format", "json"))
+    band = next(band for band in found["bands"] if band["load_band"] == "5-8")
+    # Step times without the stalls are those of the engine's own log: 72 ms an iteration, 76 ms a step.
+    assert (band["k"], band["evidence"], round(band["round_time_ms"], 1)) == (3, "measured", 76.0)
+    assert (band["tpot_ms"], band["neighbours"]) == (
+        pytest.approx(26.21, abs=0.01),
+        {"0": pytest.approx(32.27, abs=0.01)},
+    )
+    assert band["stalls"] == {"preemptions": 32, "tpot_ms": pytest.approx(51.62, abs=0.01), "apart": True}
+    assert [option["of"] for option in band["options"]] == ["baseline_nospec", None]
+    told = cli.ok("recommend", "--deployment", "preemption")
+    assert "26.21 ms a token (measured) against 32.27 ms at K = 0 (measured on baseline_nospec)" in told
+    assert "note: Round times hold stalls of preemption at load 5-8 (32 preemptions, 51.62 ms a token with" in told
+
+
 def test_a_real_schedule_is_priced_as_what_it_would_have_cost(captured: Captured) -> None:
     cli = captured("spec_k3_draft", "baseline_nospec")
     saved = [
