@@ -14,7 +14,7 @@ from .cells_read import Frame
 from .compare import Comparison
 from .gates import LENGTH_DROP
 from .history import History
-from .model import Change, Effect, GateResult, Habits, LoadGap, ReconciliationRow, SplitRow, Stratum
+from .model import Change, Effect, GateResult, Habits, LoadGap, LoadRange, ReconciliationRow, SplitRow, Stratum
 from .nights import MIN_NIGHTS
 from .split import accounts, decode_share, split
 from .sums import Mask, Vector, add_up, divide
@@ -135,13 +135,13 @@ def load_gaps(comparison: Comparison) -> list[LoadGap]:
     return found
 
 
-def _loads(frame: Frame, tokens: Vector, inside: Mask) -> tuple[int, int]:
-    """The loads between which most tokens of some rows lie."""
+def _loads(frame: Frame, tokens: Vector, inside: Mask) -> LoadRange:
+    """The loads of the tokens of some rows."""
     order = np.argsort(frame.load[inside], kind="stable")
-    cumulative = np.cumsum(tokens[inside][order])
-    places = (int(np.searchsorted(cumulative, share * cumulative[-1])) for share in MOSTLY)
-    low, high = (int(frame.load[inside][order][place]) for place in places)
-    return low, high
+    loads, held = frame.load[inside][order], tokens[inside][order]
+    cumulative = np.cumsum(held)
+    low, high = (int(loads[int(np.searchsorted(cumulative, share * cumulative[-1]))]) for share in MOSTLY)
+    return LoadRange(float(np.average(loads, weights=held)), low, high)
 
 
 def traffic(comparison: Comparison, habits: tuple[Habits, Habits]) -> list[Change]:

@@ -364,13 +364,21 @@ class ContextShare:
 
 
 @dataclass(frozen=True)
+class LoadRange:
+    """The loads at which tokens of one side and band were returned: their mean, and between which nine tenths lie."""
+
+    mean: float
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
 class LoadGap:
     """A load band inside which the sides ran at other loads, on no finer grid of which both can be compared."""
 
     load_band: str
-    baseline: tuple[int, int]
-    """Loads between which nine tenths of its tokens lie."""
-    candidate: tuple[int, int]
+    baseline: LoadRange
+    candidate: LoadRange
     difference: float
     """Mean load of the candidate relative to that of the baseline, inside what is compared."""
     origin: str

@@ -26,7 +26,7 @@ from .format import (
     verdict_counts,
     verdict_label,
 )
-from .model import Effect, GateResult, Report, SplitRow, Verdict
+from .model import Effect, GateResult, LoadRange, Report, SplitRow, Verdict
 from .terms import effect, switched, terms
 
 MOST_MEASURES = 3
@@ -105,14 +105,16 @@ def loads(report: Report) -> str | None:
     if not report.load_gaps:
         return None
     told = [
-        f"{gap.load_band} (baseline {_from_to(gap.baseline)}, candidate {_from_to(gap.candidate)})"
+        f"{gap.load_band} (on average {_ran(gap.baseline)} in the baseline, {_ran(gap.candidate)} in the candidate)"
         for gap in report.load_gaps
     ]
     return f"Inside load {listed(told)} the sides ran at other loads: there only the band is alike, not the load."
 
 
-def _from_to(loads: tuple[int, int]) -> str:
-    return f"at {loads[0]}" if loads[0] == loads[1] else f"at {loads[0]} to {loads[1]}"
+def _ran(loads: LoadRange) -> str:
+    return (
+        number(loads.mean, 3) if loads.low == loads.high else f"{number(loads.mean, 3)} of {loads.low} to {loads.high}"
+    )
 
 
 def _like(report: Report) -> str:

@@ -16,6 +16,7 @@ from specledger.reports.model import (
     Effect,
     Evidence,
     LoadGap,
+    LoadRange,
     Origin,
     Report,
     Schedule,
@@ -416,14 +417,15 @@ def test_a_failure_beside_a_change_of_traffic_says_that_it_leaves_it_out() -> No
 def test_where_the_sides_ran_at_other_loads_only_the_bands_are_called_alike() -> None:
     moved = Effect("tpot_ms", 0.555, -0.996, -0.441, 1.0, "snapshots", 5)
     gaps = (
-        LoadGap("17-32", (19, 24), (24, 32), 0.3, "snapshots"),
-        LoadGap("33-64", (40, 40), (50, 60), 0.4, "snapshots"),
+        LoadGap("17-32", LoadRange(21.5, 19, 24), LoadRange(28.0, 24, 32), 0.3, "snapshots"),
+        LoadGap("33-64", LoadRange(40.0, 40, 40), LoadRange(55.0, 50, 60), 0.4, "snapshots"),
     )
     apart = report(gate(change=0.555), effects=(moved,), load_gaps=gaps)
     assert wording.headline(apart) == "Failed: TPOT rose by 55.5 % within the same load bands (allowed +5 %)."
     assert wording.loads(apart) == (
-        "Inside load 17-32 (baseline at 19 to 24, candidate at 24 to 32) and 33-64 (baseline at 40, candidate at 50 to "
-        "60) the sides ran at other loads: there only the band is alike, not the load."
+        "Inside load 17-32 (on average 21.5 of 19 to 24 in the baseline, 28.0 of 24 to 32 in the candidate) and 33-64 "
+        "(on average 40.0 in the baseline, 55.0 of 50 to 60 in the candidate) the sides ran at other loads: there only "
+        "the band is alike, not the load."
     )
     assert wording.loads(report(gate())) is None
 
