@@ -105,16 +105,15 @@ def loads(report: Report) -> str | None:
     if not report.load_gaps:
         return None
     told = [
-        f"{gap.load_band} (on average {_ran(gap.baseline)} in the baseline, {_ran(gap.candidate)} in the candidate)"
+        f"{gap.load_band} (on average {_ran(gap.baseline)} in the baseline and {_ran(gap.candidate)} in the candidate)"
         for gap in report.load_gaps
     ]
     return f"Inside load {listed(told)} the sides ran at other loads: there only the band is alike, not the load."
 
 
 def _ran(loads: LoadRange) -> str:
-    return (
-        number(loads.mean, 3) if loads.low == loads.high else f"{number(loads.mean, 3)} of {loads.low} to {loads.high}"
-    )
+    mean = number(loads.mean, 3)
+    return mean if loads.low == loads.high else f"{mean}, from {loads.low} to {loads.high},"
 
 
 def _like(report: Report) -> str:

@@ -93,7 +93,7 @@ def test_a_band_inside_which_the_sides_ran_at_other_loads_is_told(warehouse: War
     assert (gap.load_band, before.low, before.high, after.low, after.high) == ("17-32", 19, 24, 24, 32)
     assert (before.mean, after.mean) == (pytest.approx(21.5, abs=0.3), pytest.approx(28.0, abs=0.3))
     assert gap.difference == pytest.approx(28 / 21.5 - 1, abs=0.02)
-    assert "of 19 to 24 in the baseline" in (wording.loads(found) or "")
+    assert "from 19 to 24, in the baseline" in (wording.loads(found) or "")
 
 
 @pytest.mark.parametrize("loads", [(19, 24), (17, 32)])

@@ -423,9 +423,9 @@ def test_where_the_sides_ran_at_other_loads_only_the_bands_are_called_alike() ->
     apart = report(gate(change=0.555), effects=(moved,), load_gaps=gaps)
     assert wording.headline(apart) == "Failed: TPOT rose by 55.5 % within the same load bands (allowed +5 %)."
     assert wording.loads(apart) == (
-        "Inside load 17-32 (on average 21.5 of 19 to 24 in the baseline, 28.0 of 24 to 32 in the candidate) and 33-64 "
-        "(on average 40.0 in the baseline, 55.0 of 50 to 60 in the candidate) the sides ran at other loads: there only "
-        "the band is alike, not the load."
+        "Inside load 17-32 (on average 21.5, from 19 to 24, in the baseline and 28.0, from 24 to 32, in the candidate) "
+        "and 33-64 (on average 40.0 in the baseline and 55.0, from 50 to 60, in the candidate) the sides ran at other "
+        "loads: there only the band is alike, not the load."
     )
     assert wording.loads(report(gate())) is None
 
