@@ -51,22 +51,6 @@ WITH totals AS (
         steps_steps, steps_step_decode, step_decode_decode
     FROM cells_requests WHERE origin = $origin
 ),
-counted AS (
-    SELECT date, deployment, instance, block, preemptions, steps, steps AS moves, step_rounds FROM cells_snapshots
-    UNION ALL BY NAME
-    SELECT date, deployment, instance, block, preemptions, coalesce(steps, output_tokens) AS moves FROM cells_requests
-),
-preempting AS (
-    SELECT deployment, date - DATE '1970-01-01' AS night, block FROM counted
-    GROUP BY ALL HAVING sum(preemptions) > $stalled * sum(moves)
-),
-preempted AS (
-    SELECT DISTINCT deployment, unnest([144 * night + block, 144 * night + block + 1]) AS number FROM preempting
-),
-drafting AS (
-    SELECT date, deployment, instance FROM counted
-    GROUP BY ALL HAVING sum(steps) - sum(step_rounds) <= sum(preemptions) + $undrafted * sum(steps)
-),
 starts AS (
     SELECT instance, started_at, max(draft_schedule) AS draft_schedule,
         max(CASE WHEN speculative THEN draft_limit WHEN NOT speculative THEN 0 END) AS draft_limit
@@ -89,6 +73,30 @@ plain AS (
     FROM ledger
     WHERE deployment = $deployment AND date IN (SELECT unnest($dates)) AND origin = $origin
         AND load_band <> 'all' AND t0_origin IN ('same_date', 'other_date')
+),
+looked_at AS (
+    SELECT unnest($dates) AS date, $deployment AS deployment
+    UNION ALL
+    SELECT date, deployment FROM plain
+),
+counted AS (
+    SELECT date, deployment, instance, block, preemptions, steps, steps AS moves, step_rounds
+    FROM cells_snapshots SEMI JOIN looked_at USING (date, deployment)
+    UNION ALL BY NAME
+    SELECT date, deployment, instance, block, preemptions, coalesce(steps, output_tokens) AS moves
+    FROM cells_requests SEMI JOIN looked_at USING (date, deployment)
+    WHERE preemptions IS NOT NULL
+),
+preempting AS (
+    SELECT deployment, date - DATE '1970-01-01' AS night, block FROM counted
+    GROUP BY ALL HAVING sum(preemptions) > $stalled * sum(moves)
+),
+preempted AS (
+    SELECT DISTINCT deployment, unnest([144 * night + block, 144 * night + block + 1]) AS number FROM preempting
+),
+drafting AS (
+    SELECT date, deployment, instance FROM counted
+    GROUP BY ALL HAVING sum(steps) - sum(step_rounds) <= sum(preemptions) + $undrafted * sum(steps)
 ),
 cut AS (
     SELECT date, deployment, instance, block, load, steps, step_tokens, step_decode_ns, n, steps_steps,
