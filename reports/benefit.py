@@ -67,7 +67,7 @@ def boundary(report: Report) -> str:
     if not told:
         return ""
     who = "Speculation" if speculating_side(report) == "candidate" else "The baseline's speculation"
-    return f"{'By few data, ' if thin else ''}{in_text(who) if thin else who} {listed(told)}"
+    return f"{'On little data, ' if thin else ''}{in_text(who) if thin else who} {listed(told)}"
 
 
 def speculating_side(report: Report) -> str | None:

@@ -220,7 +220,7 @@ def test_where_the_sides_differ_by_speculation_its_boundary_comes_first_and_iden
     ("few", "begins"),
     [
         (("5-8",), "Speculation pays at load 1; undecided: no gate failed"),
-        (("1", "5-8"), "By few data, speculation pays at load 1 and costs at load 5-8; undecided: no gate failed"),
+        (("1", "5-8"), "On little data, speculation pays at load 1 and costs at load 5-8; undecided: no gate failed"),
     ],
 )
 def test_a_boundary_behind_which_few_data_stand_is_told_as_such(few: tuple[str, ...], begins: str) -> None:
