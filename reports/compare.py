@@ -14,14 +14,14 @@ from functools import cached_property
 import numpy as np
 
 from ..schemas.config import LoadBand
-from ..schemas.measures import ACCEPTANCE_LENGTH, MEASURES, Measure
+from ..schemas.measures import ACCEPTANCE_LENGTH, MEASURES, ROUND_TIME, TPOT, Measure
 from . import buckets, quantile, ratio
 from .cells_read import FINER_KEYS, CellReader, Frame, Grain, Loads
 from .interval import MIN_UNITS, Estimate, Sided, relative_interval
 from .origins import OriginChoice
 from .selection import Selection
 from .strata import IDLE, NO_LOAD, UNKNOWN, Strata, band_order, stratify
-from .sums import Index, Sums, Vector, divide
+from .sums import Index, Sums, Vector, add_up, divide
 from .variance import Shared
 
 SECONDS_TO_MS = 1e3
@@ -31,6 +31,8 @@ LADDER: tuple[tuple[str, Grain], ...] = (("hour", "hour"), ("block", "block"), (
 OBSERVATION = {"requests": "request", "snapshots": "interval", "log_stats": "interval"}
 ABSENT = frozenset({"no_data", "no_baseline", "no_candidate"})
 """Problems of a product's part that go before all others."""
+MOMENT_NS = 5e9
+"""How long what slows a server for a moment lasts: measured on real captures, see docs/verdicts.md."""
 LACKING = 0.01
 """Share of a numerator whose scatter may be unknown without a word."""
 GO_ON = frozenset({"few_units"})
@@ -198,14 +200,36 @@ class Comparison:
     def _shared(
         self, measure: Measure, frames: Sequence[Frame], codes: Sequence[Index], masks: Sequence[np.ndarray]
     ) -> Shared:
-        """What requests that run together have in common of a measure."""
-        together = self.strata("requests").together()
+        """What requests that run together, or follow each other at once, have in common of a measure."""
+        together = self._together(frames, codes)
         scatter = [
             _scatter(frame.sums(measure.scatter_of, code, mask), frame.sums(measure.name, code, mask), len(together))
             for frame, code, mask in zip(frames, codes, masks, strict=True)
             if measure.scatter_of and frame.has(measure.scatter_of)
         ]
         return Shared(together, (scatter[0], scatter[1]) if len(scatter) == len(frames) else None)
+
+    def _together(self, frames: Sequence[Frame], codes: Sequence[Index]) -> Vector:
+        """How many requests of each stratum say as much as one of the times of rounds: at least those that run at once.
+
+        Where the times of requests scatter more than their single rounds explain, rounds that follow each other are
+        alike. That part outlasts a request, and is taken to hold for all that run in MOMENT_NS.
+        """
+        strata = self.strata("requests")
+        bands, band = np.unique([key.load_band for key in strata.keys], return_inverse=True)
+        requests, decoded, seen, explained = (np.zeros(len(bands)) for _ in range(4))
+        for side, frame, code in zip(self.sides, frames, codes, strict=True):
+            times = frame.sums(ROUND_TIME.name, code, np.ones(frame.rows, dtype=np.bool_))
+            num, den, n = (times.by_stratum(column, len(band)) for column in (times.num, times.den, times.n))
+            rounds = quantile.squared_deviations(self.histogram(side, "itl", "hour", None), len(band))
+            requests += add_up(band, n, len(bands))
+            decoded += add_up(band[code], frame.columns[f"{TPOT.name}.num"], len(bands))
+            seen += add_up(band, times.residuals(divide(num, den), len(band)), len(bands))
+            explained += add_up(band, rounds * divide(n - 1, n), len(bands))
+        lasting = 1 - np.minimum(1.0, divide(explained, seen))
+        moment = np.maximum(1.0, divide(MOMENT_NS * requests, decoded))
+        alike: Vector = (1 + lasting * (moment - 1))[band]
+        return strata.together() * alike
 
     def _quantile(self, measure: Measure, origin: str, unit: str, grain: Grain, band: str | None) -> Estimate:
         strata, share = len(self.strata(origin).keys), measure.share or 0.5

@@ -126,6 +126,14 @@ def whole(side: Histogram) -> Curve:
     return _curve(add_up(side.bucket - side.bucket.min(), side.count, int(np.ptp(side.bucket)) + 1), side.bucket)
 
 
+def squared_deviations(side: Histogram, strata: int) -> Vector:
+    """Σ (value − mean)² over the values of each stratum, every one taken to lie in the middle of its bucket."""
+    stratum = side.seen.stratum[side.row]
+    value = np.where(side.bucket < 0, 0.0, GROWTH ** (side.bucket + 0.5))
+    count, total, squares = (add_up(stratum, side.count * value**power, strata) for power in (0, 1, 2))
+    return np.maximum(0.0, squares - divide(total**2, count))
+
+
 def _standardized(side: Histogram, weight: Vector) -> Curve:
     stratum = side.seen.stratum[side.row]
     share = divide(weight, side.seen.by_stratum(side.seen.den, len(weight)))

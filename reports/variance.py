@@ -7,6 +7,7 @@ own ratio; there the ratio to be expected from the baseline's and the overall ch
 
 Requests that run together share their rounds, and so what a round took: the times of n at once say as much as those of
 one. Over single requests, what their times add to a variance counts n times; what their own tokens add counts once.
+Requests that follow each other share more where single rounds do not explain how their times scatter (see compare.py).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MAX_LEVERAGE = 0.5
 
 @dataclass(frozen=True)
 class Shared:
-    """What observations that run together have in common, by stratum."""
+    """What observations that run together, or follow each other, have in common, by stratum."""
 
     together: Vector
     """How many observations say as much as one."""

@@ -113,12 +113,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folders", type=Path, nargs="*", help="captures; without any the ones of the demo")
     parser.add_argument("--splits", type=int, default=200)
+    parser.add_argument(
+        "--without-scrapes",
+        action="store_true",
+        help="leave the scrapes out: loads then come from overlapping requests",
+    )
     given = parser.parse_args(arguments)
     folders = given.folders or list(captures.FOLDERS.values())
     worst = 0
     for folder in folders:
         with tempfile.TemporaryDirectory() as root:
-            halves = Halves(sorted(folder.iterdir()), Path(root) / "warehouse")
+            inputs = [
+                path for path in sorted(folder.iterdir()) if not (given.without_scrapes and "metrics" in path.name)
+            ]
+            halves = Halves(inputs, Path(root) / "warehouse")
             for kind, splits in judged(halves, given.splits).items():
                 bad = [named for results in splits if (named := failed(results))]
                 passed = sum(result.verdict == "pass" for results in splits for result in results)
