@@ -96,6 +96,12 @@ def test_gaps_of_one_request_count_as_one_where_cells_cannot_tell_them_apart() -
     assert found.baseline.variance == pytest.approx(0.25 / 90, rel=0.02)
 
 
+def test_squared_deviations_of_values_are_those_of_their_buckets_within_a_percent_or_two() -> None:
+    histogram, _, value = drawn.times(np.random.default_rng(6), hour_sd=0.0)
+    found = quantile.squared_deviations(one_stratum(histogram), 1)
+    assert found == pytest.approx([((value - value.mean()) ** 2).sum()], rel=0.02)
+
+
 def test_hours_without_the_tail_count_for_nothing_in_it() -> None:
     """Twenty hours of short times and four of long ones: the p95 rests on the four."""
     hours = np.arange(24)
