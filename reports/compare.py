@@ -174,6 +174,28 @@ class Comparison:
             self._edges[share] = buckets.edge_below(self.buckets(self.sides[0], "itl", "hour", None), share)
         return self._edges[share]
 
+    def together(self, frames: Sequence[Frame], codes: Sequence[Index]) -> Vector:
+        """How many requests of each stratum say as much as one of the times of rounds: at least those that run at once.
+
+        Where the times of requests scatter more than their single rounds explain, rounds that follow each other are
+        alike. That part outlasts a request, and is taken to hold for all that run in MOMENT_NS.
+        """
+        strata = self.strata("requests")
+        bands, band = np.unique([key.load_band for key in strata.keys], return_inverse=True)
+        requests, decoded, seen, explained = (np.zeros(len(bands)) for _ in range(4))
+        for side, frame, code in zip(self.sides, frames, codes, strict=True):
+            times = frame.sums(ROUND_TIME.name, code, np.ones(frame.rows, dtype=np.bool_))
+            num, den, n = (times.by_stratum(column, len(band)) for column in (times.num, times.den, times.n))
+            rounds = quantile.squared_deviations(self.histogram(side, "itl", "hour", None), len(band))
+            requests += add_up(band, n, len(bands))
+            decoded += add_up(band[code], frame.columns[f"{TPOT.name}.num"], len(bands))
+            seen += add_up(band, times.residuals(divide(num, den), len(band)), len(bands))
+            explained += add_up(band, rounds * divide(n - 1, n), len(bands))
+        lasting = 1 - np.minimum(1.0, divide(explained, seen))
+        moment = np.maximum(1.0, divide(MOMENT_NS * requests, decoded))
+        alike: Vector = (1 + lasting * (moment - 1))[band]
+        return strata.together() * alike
+
     def _at(
         self, measure: Measure, origin: str, band: str | None, unit: str, grain: Grain, *, relative: bool
     ) -> Estimate:
@@ -201,35 +223,13 @@ class Comparison:
         self, measure: Measure, frames: Sequence[Frame], codes: Sequence[Index], masks: Sequence[np.ndarray]
     ) -> Shared:
         """What requests that run together, or follow each other at once, have in common of a measure."""
-        together = self._together(frames, codes)
+        together = self.together(frames, codes)
         scatter = [
             _scatter(frame.sums(measure.scatter_of, code, mask), frame.sums(measure.name, code, mask), len(together))
             for frame, code, mask in zip(frames, codes, masks, strict=True)
             if measure.scatter_of and frame.has(measure.scatter_of)
         ]
         return Shared(together, (scatter[0], scatter[1]) if len(scatter) == len(frames) else None)
-
-    def _together(self, frames: Sequence[Frame], codes: Sequence[Index]) -> Vector:
-        """How many requests of each stratum say as much as one of the times of rounds: at least those that run at once.
-
-        Where the times of requests scatter more than their single rounds explain, rounds that follow each other are
-        alike. That part outlasts a request, and is taken to hold for all that run in MOMENT_NS.
-        """
-        strata = self.strata("requests")
-        bands, band = np.unique([key.load_band for key in strata.keys], return_inverse=True)
-        requests, decoded, seen, explained = (np.zeros(len(bands)) for _ in range(4))
-        for side, frame, code in zip(self.sides, frames, codes, strict=True):
-            times = frame.sums(ROUND_TIME.name, code, np.ones(frame.rows, dtype=np.bool_))
-            num, den, n = (times.by_stratum(column, len(band)) for column in (times.num, times.den, times.n))
-            rounds = quantile.squared_deviations(self.histogram(side, "itl", "hour", None), len(band))
-            requests += add_up(band, n, len(bands))
-            decoded += add_up(band[code], frame.columns[f"{TPOT.name}.num"], len(bands))
-            seen += add_up(band, times.residuals(divide(num, den), len(band)), len(bands))
-            explained += add_up(band, rounds * divide(n - 1, n), len(bands))
-        lasting = 1 - np.minimum(1.0, divide(explained, seen))
-        moment = np.maximum(1.0, divide(MOMENT_NS * requests, decoded))
-        alike: Vector = (1 + lasting * (moment - 1))[band]
-        return strata.together() * alike
 
     def _quantile(self, measure: Measure, origin: str, unit: str, grain: Grain, band: str | None) -> Estimate:
         strata, share = len(self.strata(origin).keys), measure.share or 0.5

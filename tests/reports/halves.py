@@ -49,6 +49,11 @@ class Halves(CellReader):
         self.finished = np.array([finished[name] for (name,) in names])
         """When each request was done, in seconds, in the order of the cells."""
 
+    def columns(self, *names: str) -> list[np.ndarray]:
+        """Columns of the cells, in their order; 0 for what is not known."""
+        found = self._connection.execute(f"SELECT {', '.join(names)} FROM {self._all}").fetchall()
+        return list(np.array([[value or 0 for value in row] for row in found], dtype=float).T)
+
     def split(self, first: np.ndarray) -> None:
         """Put the cells that a mask names into the first half, the others into the second."""
         self._frames.clear()

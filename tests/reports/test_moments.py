@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 from scipy import signal
 
 from specledger.reports.cells_read import CellReader
@@ -18,7 +19,9 @@ from specledger.reports.selection import Night, Selection
 from specledger.schemas.cells import CELLS_REQUESTS
 from specledger.schemas.config import DEFAULT_SETTINGS
 from specledger.schemas.warehouse import Warehouse
+from tests import captures
 from tests.reports.fleet import WORLD
+from tests.reports.halves import HALVES, Halves
 from tests.simulator import nights
 
 ROUNDS, ROUND_MS, REQUESTS = 30, 20.0, 120
@@ -89,3 +92,22 @@ def test_rounds_that_have_nothing_in_common_leave_requests_to_themselves(tmp_pat
     assert covered(found) >= 16
     own = 0.1 / np.sqrt(ROUNDS * REQUESTS) * np.sqrt(2)
     assert 0.9 < np.mean([one.error or 0.0 for one in found]) / own < 1.25
+
+
+@pytest.mark.parametrize("name", captures.FOLDERS)
+def test_batches_of_a_real_server_scatter_no_more_than_is_taken(name: str, tmp_path: Path) -> None:
+    """Six seconds after six seconds, at each number of clients: the requests of each are alike to an unknown degree."""
+    halves = Halves([path for path in captures.inputs(name) if not path.name.startswith("metrics")], tmp_path / "w")
+    halves.split(np.arange(len(halves.finished)) % 2 == 0)
+    comparison = Comparison(halves, *HALVES, DEFAULT_SETTINGS.load_bands, OriginChoice(("requests",), {}, ""))
+    frames = [halves.frame(side, "requests") for side in HALVES]
+    strata = comparison.strata("requests")
+    taken = comparison.together(frames, [frame.strata(strata) for frame in frames])
+    load, steps, took = halves.columns("load", "steps", "step_decode_ns")
+    for clients in (1, 2, 4, 8, 16, 32):
+        mine = (load == clients) & (steps > 0)
+        residual = took[mine] - took[mine].sum() / steps[mine].sum() * steps[mine]
+        number = np.unique(halves.finished[mine] // 6, return_inverse=True)[1]
+        batches = np.bincount(number, residual)
+        alike = (batches**2).sum() * len(batches) / (len(batches) - 1) / (residual**2).sum()
+        assert alike < max(taken[i] for i, key in enumerate(strata.keys) if key.low <= clients <= key.high), clients
