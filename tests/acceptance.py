@@ -21,7 +21,7 @@ GRID = {"original": "orig", "quantized": "quant", "speculative": "spec", "both":
 
 TOPS = {
     "load_bands": (
-        "On little data, speculation pays at load 2-4, 5-8 and 9-16 and costs at load 17-32 and 65-128; failed: TPOT rose",
+        "On little data, speculation pays at load 2-4, 5-8 and 9-16 and costs at load 17-32 and 65-128; failed: TPOT",
         "TPOT rose by 55.5 % within like traffic",
         "Speculation pays at load 2-4 (1.87×, 95 % interval 1.84 to 1.90), 5-8 (1.69×, 1.65 to 1.72) and 9-16 (1.33×, ",
         "and costs at load 17-32 (0.91×, 0.89 to 0.93) and 65-128 (0.60×, ",
