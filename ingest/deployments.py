@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from ..schemas.warehouse import Warehouse
 
 _SOURCE = "command line"
+_LABELS = "labels-"
+"""How the name of a file begins that holds labels."""
 
 
 def store_labels(
     warehouse: Warehouse, deployment: str, instance: str, labels: Mapping[str, str], now: dt.datetime
 ) -> None:
     """Add the labels to the deployment, unless all of them hold already."""
+    if not labels:
+        return
     current, latest = _current_labels(warehouse, deployment)
     if any(current.get(key) != value for key, value in labels.items()):
         # A clock that was set back must not make the new labels older than those that they replace.
@@ -39,7 +43,9 @@ def ensure_deployments(warehouse: Warehouse, names: Iterable[str], instance: str
 def _current_labels(warehouse: Warehouse, deployment: str) -> tuple[dict[str, str], dt.datetime]:
     """The labels that hold, and when the last of them was given."""
     labels: dict[str, str] = {}
-    paths = [file.path for file in warehouse.files(DEPLOYMENTS, deployment=deployment)]
+    # Starts say no labels, and every night may have one; compaction marks the names of what it puts together.
+    files = warehouse.files(DEPLOYMENTS, deployment=deployment)
+    paths = [file.path for file in files if file.path.name.startswith(_LABELS) or "-with-" in file.path.name]
     if not paths:
         return labels, dt.datetime.min
     rows = pl.concat([stored(path, ["labels", "labelled_at"]) for path in paths])
@@ -58,4 +64,4 @@ def _write(warehouse: Warehouse, deployment: str, instance: str, labels: Mapping
     }
     rows = pl.DataFrame([row], schema=SCHEMAS["deployments"])
     name = hexdigest(digest(repr((deployment, instance, row)).encode()))[:20]
-    warehouse.write(DEPLOYMENTS, now.date(), deployment, f"labels-{name}", rows.to_arrow())
+    warehouse.write(DEPLOYMENTS, now.date(), deployment, f"{_LABELS}{name}", rows.to_arrow())

@@ -18,11 +18,12 @@ from ..schemas.warehouse import encode
 from .formats import FORMATS
 from .object_store import StoredObject
 from .opening import Located
-from .prepare import AlreadyKnown, Options, Outcome, prepare
+from .prepare import AlreadyKnown, Options, Outcome, Prepared, prepare
 
 if TYPE_CHECKING:
     from ..schemas.warehouse import Warehouse
     from .identity import KnownInputs
+    from .readings import Read
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ Seen = tuple[str, str, str]
 
 
 class LookedAt:
-    """What the last ingests into a deployment and instance found of files that the warehouse held already."""
+    """What the last ingests into a deployment and instance found of files of which the warehouse holds everything."""
 
     def __init__(self, warehouse: Warehouse, options: Options) -> None:
         self._warehouse = warehouse
@@ -43,6 +44,8 @@ class LookedAt:
             warehouse.root / "_state" / "looked_at" / encode(options.deployment) / f"{encode(options.server)}.parquet"
         )
         self._now: dict[str, Seen] = {}
+        self._begun: dict[str, str] = {}
+        """The status of the files that are being read, from before."""
 
     @functools.cached_property
     def _before(self) -> dict[str, Seen]:
@@ -50,12 +53,25 @@ class LookedAt:
         return _read(self._path)
 
     def prepare(self, found: Located, path: Path | StoredObject, known: KnownInputs) -> Outcome:
-        """As ``prepare``; a file that has not changed since it was found to be known is not opened."""
+        """As ``prepare``; a file that has not changed since it was found to be known, or read, is not opened."""
         status = _status(found)  # before it is read: what changes meanwhile is read again the next time
         outcome = self._same(found, status, known) or prepare(found, path, self._options, known)
         if status and isinstance(outcome, AlreadyKnown):
             self._now[found.source] = (status, outcome.format.name, outcome.known.content_hash)
+        elif status and isinstance(outcome, Prepared):
+            self._begun[found.source] = status
         return outcome
+
+    def read(self, item: Prepared, found: Read) -> None:
+        """Tell that a file was read, before ``save``, which waits until its rows are stored.
+
+        One of which something was left is opened again the next time.
+        """
+        known, source = found.known, item.located.source
+        status = self._begun.pop(source, None)
+        left = known.waiting or known.torn or found.damage or known.seen != known.bytes
+        if status and not left and status == _status(item.located):
+            self._now[source] = (status, item.format.name, known.content_hash)
 
     def _same(self, found: Located, status: str | None, known: KnownInputs) -> AlreadyKnown | None:
         before, name, content = self._before.get(found.source, (None, "", ""))

@@ -257,6 +257,8 @@ class Session:
             self._batch.reject(number, found.position, found.damage, "", 1)
         self._known.add(found.known)
         self._batch.finish(number, found.known)
+        if self._readings is None:  # what workers read may have changed before this process looked at it
+            self._looked_at.read(item, found)
         torn = None if found.damage else found.progress.torn
         self._carried.keep(item.located, item.format, found.progress.resume, torn)
 

@@ -137,7 +137,9 @@ class _Builder:
             positions=tuple(positions),
             contexts=tuple(context_shares(comparison, [label for label, _ in self.question.settings.context_bands])),
             load_gaps=tuple(load_gaps(comparison)),
-            schedules=schedules(self.warehouse, comparison.sides[1], self.question.settings.load_bands),
+            schedules=schedules(
+                self.warehouse, comparison.sides[1], self.question.settings.load_bands, self.selector.deployments
+            ),
             timeline=timeline(self.warehouse, sides),
             restarts=restarts(self.warehouse, sides),
         )

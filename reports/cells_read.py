@@ -6,7 +6,7 @@ become doubles here, after every addition that must be exact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -20,7 +20,7 @@ from ..schemas.table import Table, literal, quote
 from ..schemas.warehouse import Warehouse, reading
 from .buckets import Buckets
 from .quantile import Histogram
-from .selection import Selection, select_nights
+from .selection import Selection, has_nights, select_nights
 from .strata import NO_LOAD, Rest, Strata
 from .sums import Index, Mask, Sums, Vector, add_up, distinct
 
@@ -142,6 +142,47 @@ class CellReader:
             self._frames[key] = self._read(side, origin, grain, loads)
         return self._frames[key]
 
+    def course(self, side: Selection, origin: str, measures: Sequence[str]) -> Frame:
+        """The sums of some ratios by hour, without second moments, of a side that may be long: nothing else is read."""
+        table = CELLS[origin]
+        finer = [name for name in FINER_KEYS if name in table.names]
+        keys = ["date", "deployment", "hour", f"coalesce(load, {NO_LOAD})::BIGINT AS load", *finer]
+        parts = {
+            key: part
+            for measure in map(MEASURES.__getitem__, measures)
+            if origin in measure.origins
+            for key, part in _ratio_parts(measure, set(table.names), moments=False).items()
+        }
+        sums = {"n": "sum(n)::DOUBLE"} | {key: f"coalesce(sum({part}), 0)::DOUBLE" for key, part in parts.items()}
+        if held := self._held(side, origin):
+            told = ", ".join(f"{sql} AS {quote(key)}" for key, sql in sums.items())
+            query = f"SELECT epoch_hour, unit_hour AS unit, load, rest, {told} FROM {held} GROUP BY ALL ORDER BY ALL"
+            return _frame(self._arrow(query), parts)
+        cells = (
+            f"SELECT {', '.join(keys)}, {', '.join(f'{sql} AS {quote(key)}' for key, sql in sums.items())} "
+            f"FROM ({select_nights(self._warehouse, table, side)}) GROUP BY ALL"
+        )
+        found = self._arrow(
+            f"WITH {self._numbered(side)} "
+            f"SELECT 24 * (date - DATE '1970-01-01')::BIGINT + hour AS epoch_hour, "
+            f"place * {PLACE} + epoch_hour AS unit, load, {_rest(finer)} AS rest, {', '.join(map(quote, sums))} "
+            f"FROM ({cells}) AS cells INNER JOIN places USING (deployment) ORDER BY ALL"
+        )
+        return _frame(found, parts)
+
+    def tokens(self, side: Selection, origin: str) -> int | None:
+        """Output tokens of a side, read alone; None where the origin does not tell them."""
+        table = CELLS[origin]
+        if "output_tokens" not in table.names:
+            return None
+        query = f"SELECT coalesce(sum(output_tokens), 0) FROM ({select_nights(self._warehouse, table, side)})"
+        ((tokens,),) = self._connection.execute(query).fetchall()
+        return int(tokens)
+
+    def holds(self, side: Selection, origin: str) -> bool:
+        """Whether there are cells of a side."""
+        return has_nights(self._warehouse, CELLS[origin], side)
+
     def histogram(self, side: Selection, name: str, grain: Grain, strata: Strata, loads: Loads) -> Histogram:
         """Log-spaced histograms of requests, with stratum numbers in place of loads and keys."""
         single = name != "itl"
@@ -218,16 +259,7 @@ class CellReader:
             f"SELECT epoch_hour, unit, load, rest, sum(n)::DOUBLE AS n, {selected} "
             f"FROM ({self._cells(side, origin, grain, loads)}) GROUP BY ALL ORDER BY ALL"
         )
-        unit, rest, rests = _unit_codes(found), *_rest_codes(found)
-        return Frame(
-            unit,
-            _ints(found, "epoch_hour"),
-            _ints(found, "load"),
-            rest,
-            rests,
-            _floats(found, "n"),
-            {key: _floats(found, key) for key in parts},
-        )
+        return _frame(found, parts)
 
     def _cells(self, side: Selection, origin: str, grain: Grain, loads: Loads) -> str:
         """A SELECT of the cells of a side with the columns night, unit, load and rest."""
@@ -255,33 +287,54 @@ class CellReader:
         """The name of a new temporary table with the cells of a side."""
         table = CELLS[origin]
         finer = [key for key in FINER_KEYS if key in table.names]
-        rest = f"to_json([{', '.join(finer)}])::VARCHAR" if finer else "'[]'"
         left = [name for name in table.names if name not in {"load", "hour", "block", "instance", "engine"}]
         gpus = ", duration_ns * gpus_per_engine AS gpu_ns" if "duration_ns" in table.names else ""
-        for deployment in side.deployments:
-            self._places.setdefault(deployment, len(self._places))
-        places = ", ".join(f"({literal(name)}, {place})" for name, place in self._places.items()) or "(NULL, 0)"
         days = select_nights(self._warehouse, TABLES["deployment_days"], side)
         name = f"cells_{len(self._loaded)}"
         self._connection.execute(
-            f"CREATE TEMP TABLE {name} AS WITH days AS ({days}), "
-            f"places AS (FROM (VALUES {places}) AS places (deployment, place)) "
+            f"CREATE TEMP TABLE {name} AS WITH days AS ({days}), {self._numbered(side)} "
             f"SELECT {', '.join('cells.' + quote(name) for name in left)}{gpus}, "
             f"(cells.date - DATE '1970-01-01')::BIGINT AS night, 24 * night + hour AS epoch_hour, "
             f"place * {PLACE} + epoch_hour AS unit_hour, "
             f"6 * place * {PLACE} + 144 * night + block AS unit_block, "
-            f"coalesce(load, {NO_LOAD})::BIGINT AS load, {rest} AS rest "
+            f"coalesce(load, {NO_LOAD})::BIGINT AS load, {_rest(finer)} AS rest "
             f"FROM ({select_nights(self._warehouse, table, side)}) AS cells "
             "INNER JOIN places USING (deployment) LEFT JOIN days USING (date, deployment)"
         )
         self._loaded[(side, origin)] = name
         return name
 
+    def _numbered(self, side: Selection) -> str:
+        """A common table expression that numbers deployments, the same one always alike."""
+        for deployment in side.deployments:
+            self._places.setdefault(deployment, len(self._places))
+        places = ", ".join(f"({literal(name)}, {place})" for name, place in self._places.items()) or "(NULL, 0)"
+        return f"places AS (FROM (VALUES {places}) AS places (deployment, place))"
+
     def _arrow(self, query: str) -> pa.Table:
         return self._connection.sql(query).to_arrow_table()
 
 
-def _ratio_parts(measure: Measure, names: set[str]) -> dict[str, str]:
+def _rest(finer: Sequence[str]) -> str:
+    """SQL of the finer keys of a cell as one text."""
+    return f"to_json([{', '.join(finer)}])::VARCHAR" if finer else "'[]'"
+
+
+def _frame(found: pa.Table, parts: Iterable[str]) -> Frame:
+    """The rows of a query as a frame with these columns."""
+    unit, rest, rests = _unit_codes(found), *_rest_codes(found)
+    return Frame(
+        unit,
+        _ints(found, "epoch_hour"),
+        _ints(found, "load"),
+        rest,
+        rests,
+        _floats(found, "n"),
+        {key: _floats(found, key) for key in parts},
+    )
+
+
+def _ratio_parts(measure: Measure, names: set[str], *, moments: bool = True) -> dict[str, str]:
     """SQL of what a ratio adds up, by key; nothing where the origin lacks a column."""
     if not {*measure.numerator, measure.denominator} <= names:
         return {}
@@ -289,9 +342,9 @@ def _ratio_parts(measure: Measure, names: set[str]) -> dict[str, str]:
     den = quote(measure.denominator)
     # Rows that lack one of the two belong to neither sum.
     parts = {"num": f"CASE WHEN {den} IS NOT NULL THEN {num} END", "den": f"CASE WHEN {num} IS NOT NULL THEN {den} END"}
-    moments = measure.moments or ()
-    if all(column in names for moment in moments for _, column in moment):
-        for part, moment in zip(("nn", "nd", "dd"), moments, strict=False):
+    told = (measure.moments or ()) if moments else ()
+    if all(column in names for moment in told for _, column in moment):
+        for part, moment in zip(("nn", "nd", "dd"), told, strict=False):
             parts[part] = " + ".join(f"{weight!r}::DOUBLE * {quote(column)}" for weight, column in moment)
     return {f"{measure.name}.{part}": sql for part, sql in parts.items()}
 

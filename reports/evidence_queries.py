@@ -1,9 +1,5 @@
 """What `recommend` asks the marts and cells of one deployment; parameters are named in each query."""
 
-import datetime as dt
-
-REACH = dt.timedelta(30)
-"""How far from a night the ordinary decode may lie that its ledger names."""
 READS = (
     "acceptance_by",
     "band_totals",

@@ -109,7 +109,7 @@ def look_back(
     mine = [night for night in selector.nights if night.deployment == deployment and night.date <= last]
     if len(mine) < LEAST_NIGHTS:
         return History(deployment, (), None)
-    frame = reader.frame(Selection(f"history of {deployment}", tuple(mine[-MOST_NIGHTS:])), origin)
+    frame = reader.course(Selection(f"history of {deployment}", tuple(mine[-MOST_NIGHTS:])), origin, MEASURED)
     strata = stratify(frame.observed(), frame.observed(), bands)
     found: list[Night] = []
     for measure in MEASURED:

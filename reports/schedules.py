@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..schemas.config import LoadBand
 from ..schemas.errors import UsageError
-from ..schemas.warehouse import Warehouse
+from ..schemas.marts import LEDGER
+from ..schemas.warehouse import Warehouse, reading
 from .evidence import evidence
-from .evidence_queries import REACH, READS
+from .evidence_queries import READS
 from .model import Schedule, ScheduleBand
 from .recommend import BandAdvice, Recommendation, recommend
 from .schedule import Limits
 from .selection import Selection
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 MOST = 4
 """Deployments that are looked at; for others there is ``specledger recommend``."""
 
 
-def schedules(warehouse: Warehouse, side: Selection, bands: Sequence[LoadBand]) -> tuple[Schedule, ...]:
+def schedules(
+    warehouse: Warehouse, side: Selection, bands: Sequence[LoadBand], deployments: pa.Table | None = None
+) -> tuple[Schedule, ...]:
     """The schedules of the deployments of a side that speculate, from its own nights alone.
 
-    A deployment of which the marts hold nothing has none.
+    ``deployments`` are the rows of that table, where the caller has them, for they may lie in a file of each night. A
+    deployment of which the marts hold nothing has none.
     """
-    around = {date + dt.timedelta(n) for date in side.dates for n in range(-REACH.days, REACH.days + 1)}
-    connection = warehouse.connect(READS, around)
+    unread = [name for name in READS if name != "deployments" or deployments is None]
+    connection = warehouse.connect(unread, _asked(warehouse, side))
+    if deployments is not None:
+        connection.register("deployments", deployments)
     found = []
     for deployment in side.deployments[:MOST]:
         dates = [night.date for night in side.nights if night.deployment == deployment]
@@ -36,6 +46,13 @@ def schedules(warehouse: Warehouse, side: Selection, bands: Sequence[LoadBand]) 
         if any(ran.length for band in known.bands.values() for ran in band.ran):
             found.append(_schedule(recommend(known, bands, Limits())))
     return tuple(found)
+
+
+def _asked(warehouse: Warehouse, side: Selection) -> set[dt.date]:
+    """The dates of a side and those that its ledgers took ordinary decode from: nothing is read of any other."""
+    ledgers = warehouse.select_dates(LEDGER, side.dates)
+    taken = reading().execute(f"SELECT DISTINCT t0_date FROM ({ledgers}) WHERE t0_date IS NOT NULL").fetchall()
+    return {*side.dates, *(date for (date,) in taken)}
 
 
 def _schedule(told: Recommendation) -> Schedule:

@@ -22,6 +22,7 @@ from ..schemas.warehouse import Warehouse, scan
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 NOT_PREDICATES = frozenset({"date", "deployment", "labels", "source", "instance", "args"})
 """Columns of ``deployments`` that do not become plain columns of ``selection`` (or already are)."""
@@ -67,6 +68,11 @@ def select_nights(warehouse: Warehouse, table: Table, side: Selection) -> str:
     return scan(table, paths) if paths else table.empty_select()
 
 
+def has_nights(warehouse: Warehouse, table: Table, side: Selection) -> bool:
+    """Whether a table has a file of any night of a side."""
+    return any(warehouse.files(table, date=night.date, deployment=night.deployment) for night in side.nights)
+
+
 class Selector:
     """Evaluates predicates over the nights of a warehouse."""
 
@@ -76,6 +82,8 @@ class Selector:
         self.nights = tuple(sorted(set(nights)))
         self._starts = [(record["deployment"], record["started_at"]) for record in found if record.get("started_at")]
         self._connection = _locked(list(self.nights), found)
+        self.deployments: pa.Table | None = None
+        """The rows of ``deployments`` as they were read."""
 
     @classmethod
     def of(cls, warehouse: Warehouse, connection: duckdb.DuckDBPyConnection) -> Selector:
@@ -84,7 +92,9 @@ class Selector:
         nights = {Night(file.date, file.deployment) for table in tables for file in warehouse.files(table)}
         cursor = connection.execute(f"SELECT {', '.join(quote(name) for name in DEPLOYMENTS.names)} FROM deployments")
         names = [column[0] for column in cursor.description or ()]
-        return cls(nights, [dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
+        found = cls(nights, [dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
+        found.deployments = connection.sql("FROM deployments").to_arrow_table()
+        return found
 
     def columns(self) -> tuple[str, ...]:
         """The columns that a predicate can use."""

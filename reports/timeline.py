@@ -11,7 +11,7 @@ from ..schemas import TABLES
 from ..schemas.raw import DEPLOYMENTS
 from ..schemas.warehouse import Warehouse, reading
 from .model import Restart, SideName, TimePoint
-from .selection import Selection, select_nights
+from .selection import Selection, has_nights, select_nights
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,7 +31,10 @@ def timeline(warehouse: Warehouse, sides: Mapping[SideName, Selection]) -> tuple
     connection = reading()
     dates = {date for side in sides.values() for date in side.dates}
     minutes = next((step for most, step in STEPS if len(dates) <= most), DAY)
-    origins = {name: [origin for origin in ORIGINS if _has(warehouse, origin, side)] for name, side in sides.items()}
+    origins = {
+        name: [origin for origin in ORIGINS if has_nights(warehouse, TABLES[f"cells_{origin}"], side)]
+        for name, side in sides.items()
+    }
     shared = [origin for origin in ORIGINS if all(origin in found for found in origins.values() if found)]
     points = [
         point
@@ -72,11 +75,6 @@ class _Cells:
 
 def _cells(warehouse: Warehouse, origin: str, side: Selection) -> _Cells:
     return _Cells(origin, select_nights(warehouse, TABLES[f"cells_{origin}"], side))
-
-
-def _has(warehouse: Warehouse, origin: str, side: Selection) -> bool:
-    table = TABLES[f"cells_{origin}"]
-    return any(warehouse.files(table, date=night.date, deployment=night.deployment) for night in side.nights)
 
 
 def _points(connection: duckdb.DuckDBPyConnection, cells: _Cells, side: SideName, minutes: int) -> list[TimePoint]:

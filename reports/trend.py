@@ -24,7 +24,7 @@ from .cells_read import CellReader
 from .format import plural
 from .history import MEASURED, as_nights, nightly_levels
 from .model import Night, Verdict
-from .origins import choose, totals
+from .origins import preferred
 from .selection import Selection, Selector
 from .strata import stratify
 from .wording import headline
@@ -164,10 +164,10 @@ def _levels(reader: CellReader, chosen: Selection, bands: Sequence[LoadBand]) ->
     found: list[Night] = []
     for deployment in chosen.deployments:
         side = Selection(deployment, tuple(night for night in chosen.nights if night.deployment == deployment))
-        origins = choose({deployment: totals(reader, side)}).order
-        if not origins:
+        origin = preferred(reader, side)
+        if origin is None:
             continue
-        frame = reader.frame(side, origins[0])
+        frame = reader.course(side, origin, MEASURED)
         strata = stratify(frame.observed(), frame.observed(), bands)
         for measure in MEASURED:
             found += as_nights(measure, deployment, nightly_levels(frame, strata, measure, None))

@@ -93,6 +93,11 @@ class Warehouse:
         """The published files of a table, by path; restricted to one date or deployment if given."""
         return list(self._listed(table, date, deployment))
 
+    def count(self, table: Table, date: dt.date) -> int:
+        """How many published files a table has of a date; the files themselves are not looked at."""
+        within = f"{os.path.join(self.root, table.name)}/date={date.isoformat()}"  # noqa: PTH118
+        return sum(len(_inside(f"{within}/{own}", "", ".parquet")) for own in _inside(within, "deployment="))
+
     def _listed(self, table: Table, date: dt.date | None, deployment: str | None) -> Iterator[DataFile]:
         # Paths are texts until a file is found: a year of nights has thousands of folders.
         top = os.path.join(self.root, table.name)  # noqa: PTH118

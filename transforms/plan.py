@@ -145,7 +145,7 @@ class Plan:
             known.ledger = None
 
     def _count(self, day: dt.date, stage: str) -> int:
-        return sum(len(self._warehouse.files(TABLES[table.name], date=day)) for table in STAGES[stage])
+        return sum(self._warehouse.count(table, day) for table in STAGES[stage])
 
     def _save(self, days: Iterable[dt.date], stage: str) -> None:
         for day in set(days):

@@ -8,6 +8,7 @@ import math
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from specledger.ingest.run import ingest
 from specledger.schemas.raw import SNAPSHOTS
 from specledger.schemas.warehouse import Warehouse
-from tests.bench import bench_ingest, inputs
+from tests.bench import bench_ingest, bench_nights, inputs
 from tests.bench.__main__ import BENCHES, main
 from tests.bench.measure import Row, table
 from tests.scale import SCALE
@@ -36,6 +37,25 @@ def test_a_benchmark_runs(name: str, tmp_path: Path) -> None:
     rows = json.loads(out.read_text())["rows"]
     assert rows or name == "spark"
     assert all(math.isfinite(row["ratio"]) and row["goal"] > 0 for row in rows)
+
+
+@pytest.mark.slow
+def test_a_short_year_of_short_nights_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It fails where a measured night computes more than itself: those laid down count as computed."""
+    small: dict[str, Any] = {"NIGHTS": (9,), "SAMPLE": 1, "FILES_KEPT": 2, "REFERENCE_NIGHTS": 6, "SECONDS": 60.0}
+    small["WORLD"] = replace(bench_nights.WORLD, arrivals_per_s=4.0)
+    for name, value in small.items():
+        monkeypatch.setattr(bench_nights, name, value)
+    for cached in (bench_nights.traces, bench_nights.scraped, bench_nights.logged, bench_nights.answered):
+        cached.cache_clear()
+    bench_nights.main(tmp_path)
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["baseline", "measure", "night 1", "night 9", "9 / 1", "goal"]
+    ratios = {(line[0], line[1]): float(line[4]) for line in lines[2:]}
+    assert len(ratios) == 2 * (len(bench_nights.MEASURES) + 1)
+    assert ratios["pinned", "read, MB"] < bench_nights.GOAL  # bytes do not depend on what else the machine does
 
 
 @pytest.mark.parametrize(

@@ -101,3 +101,47 @@ def test_notes_that_cannot_be_read_or_speak_of_rows_that_are_gone_are_nothing(fo
     notes.write_bytes(content)
     take_in(folder)
     assert len(opened) == 6
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str]) -> Path:
+    """The files of a night, settled and read once; what was opened for that is forgotten."""
+    monkeypatch.setattr(looked_at, "SETTLED_S", 0.0)
+    write_night(tmp_path / "input", 0)
+    take_in(tmp_path / "input")
+    opened.clear()
+    return tmp_path / "input"
+
+
+def test_what_was_read_to_its_end_is_not_opened_the_next_time(fresh: Path, opened: list[str]) -> None:
+    assert (take_in(fresh), opened) == ((3, 0), [])
+
+
+def test_a_file_of_which_a_line_was_left_is_opened_until_that_is_settled(fresh: Path, opened: list[str]) -> None:
+    path = fresh / "later.jsonl"
+    lines = text.responses(trace(3), started(day(0)) + 3600)
+    path.write_text(lines[:-10])
+    first, left, settled = (take_in(fresh)[1], len(opened)), take_in(fresh), len(opened)
+    assert (first[0] > 0, first[1], left[0], settled) == (True, 1, 3, 2)
+    path.write_text(lines)
+    assert take_in(fresh)[1] > 0
+
+
+def test_a_file_that_grew_while_it_was_read_is_opened_again(
+    fresh: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = fresh / "later.jsonl"
+    first, *more = text.responses(trace(3), started(day(0)) + 3600).splitlines(keepends=True)
+    path.write_text(first)
+    before = looked_at.prepare
+
+    def prepared(found: looked_at.Located, *rest: object) -> Outcome:
+        outcome = before(found, *rest)  # type: ignore[arg-type]
+        path.write_text("".join([first, *more]))
+        return outcome
+
+    with monkeypatch.context() as patched:
+        patched.setattr(looked_at, "prepare", prepared)
+        assert take_in(fresh)[1] > 0
+    opened.clear()
+    assert (take_in(fresh)[1] > 0, opened) == (True, [path.name])

@@ -67,6 +67,18 @@ def test_nights_of_other_sides_are_those_of_their_files(
     assert reader.units(of, "requests", grain) == int(found.unit.max(initial=-1)) + 1
 
 
+@pytest.mark.parametrize("read_before", [(), (FIRST, SECOND)])
+def test_a_course_is_the_same_hours_with_fewer_columns(
+    warehouse: Warehouse, read_before: tuple[Selection, ...]
+) -> None:
+    reader = CellReader(warehouse)
+    for other in read_before:
+        reader.frame(other, "requests")
+    found, whole = reader.course(OUT_OF_BOTH, "requests", ["tpot_ms"]), reader.frame(OUT_OF_BOTH, "requests")
+    assert set(found.columns) == {"tpot_ms.num", "tpot_ms.den"}
+    equal(found, replace(whole, columns={name: whole.columns[name] for name in found.columns}))
+
+
 CODES = arrays(np.int64, st.integers(0, 50), elements=st.integers(0, 60) | st.integers(SPARSE - 2, SPARSE + 1_000))
 
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from specledger.reports.cells_read import CellReader, Frame
-from specledger.reports.history import Drift, change_points, drift, nightly_levels
+from specledger.reports.history import MEASURED, Drift, change_points, drift, nightly_levels
+from specledger.reports.origins import choose, preferred, totals
 from specledger.reports.selection import Night, Selection
 from specledger.reports.strata import Strata, stratify
 from specledger.schemas.config import DEFAULT_SETTINGS
 from specledger.schemas.warehouse import Warehouse
-from tests.reports.fleet import WORLD, put_requests, report
+from tests.reports.fleet import WORLD, put_requests, put_scrapes, report
 from tests.simulator.world import Task
 
 DAYS = [dt.date(2026, 9, 7) + dt.timedelta(days=day) for day in range(9)]
@@ -60,6 +61,34 @@ def test_a_shift_of_the_mix_moves_no_level(tmp_path: Path) -> None:
     levels = [level.value for level in nightly_levels(frame, strata, "acceptance_length", None)]
     assert len(levels) == len(DAYS)
     assert max(levels) / min(levels) < 1.05
+
+
+@pytest.mark.parametrize("origin", ["requests", "snapshots"])
+def test_few_columns_of_a_long_side_add_up_to_the_same(origin: str, tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    put_scrapes(warehouse, WORLD, put_requests(warehouse, WORLD, DAYS[:3], 1, per_hour=6, gaps=True))
+    reader, side = CellReader(warehouse), Selection("all", tuple(Night(day, WORLD.deployment) for day in DAYS))
+    whole, few = reader.frame(side, origin), reader.course(side, origin, MEASURED)
+    assert whole.rows == few.rows > 3 * 24
+    for name in ("unit", "hour", "load", "n"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(few, name))
+    assert [whole.rests[code] for code in whole.rest] == [few.rests[code] for code in few.rest]
+    assert few.columns.keys() == {f"{measure}.{part}" for measure in MEASURED for part in ("num", "den")}
+    for name, values in few.columns.items():
+        np.testing.assert_array_equal(whole.columns[name], values)
+
+
+@pytest.mark.parametrize(("asked", "served"), [(6, 6), (3, 6), (6, 0), (0, 6), (0, 0)])
+def test_the_origin_of_a_long_side_is_the_one_that_a_report_would_take(asked: int, served: int, tmp_path: Path) -> None:
+    warehouse, other = Warehouse(tmp_path / "warehouse"), Warehouse(tmp_path / "other")
+    if asked:
+        put_requests(warehouse, WORLD, DAYS[:2], 1, per_hour=asked, gaps=False)
+    if served:
+        put_scrapes(warehouse, WORLD, put_requests(other, WORLD, DAYS[:2], 1, per_hour=served))
+    reader, side = CellReader(warehouse), Selection("all", tuple(Night(day, WORLD.deployment) for day in DAYS))
+    order = choose({"all": totals(reader, side)}).order
+    assert preferred(reader, side) == (order[0] if order else None)
+    assert order[:1] == {(6, 6): ("requests",), (6, 0): ("requests",), (0, 0): ()}.get((asked, served), ("snapshots",))
 
 
 def drifting(tmp_path: Path, per_day: float) -> Drift | None:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from specledger.reports.build import Question, build
+from specledger.reports.evidence_queries import READS
 from specledger.reports.model import Report
 from specledger.reports.schedule import check_ranges
+from specledger.reports.schedules import schedules
+from specledger.reports.selection import Night, Selection
+from specledger.schemas.config import DEFAULT_SETTINGS
 from specledger.schemas.warehouse import Warehouse
 from tests.command_line import CommandLine
+from tests.reports.fleet import put_row
 
 PLAIN, DRAFTED = "deployment = 'baseline_nospec'", "deployment = 'spec_k3_draft'"
 
@@ -51,3 +57,20 @@ def test_contexts_share_the_output_of_each_side(pair: CommandLine) -> None:
         assert sum(share.output_tokens for share in mine) == requests.output_tokens
         assert sum(share.requests for share in mine) == requests.observations
         assert [share.context_band for share in mine] == ["<1k", "1-4k"]
+
+
+def test_only_nights_that_a_schedule_rests_on_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    day, plain = dt.date(2026, 11, 28), dt.date(2026, 11, 9)
+    warehouse = Warehouse(tmp_path)
+    told = {"origin": "snapshots", "load_band": "all", "evidence": "derived"}
+    put_row(warehouse, "ledger", day, "d", **told, t0_date=plain)
+    put_row(warehouse, "ledger", dt.date(2026, 11, 27), "d", **told)
+    asked = []
+    connect = Warehouse.connect
+    monkeypatch.setattr(
+        Warehouse, "connect", lambda house, *given: (asked.append((set(given[0]), given[1])), connect(house, *given))[1]
+    )
+    starts = connect(warehouse, ["deployments"]).sql("FROM deployments").to_arrow_table()
+    for known, names in ((None, set(READS)), (starts, set(READS) - {"deployments"})):
+        assert schedules(warehouse, Selection("", (Night(day, "d"),)), DEFAULT_SETTINGS.load_bands, known) == ()
+        assert asked.pop() == (names, {day, plain})
