@@ -249,6 +249,8 @@ class House:
             for table in TABLES.values():
                 if table.kind in ("cells", "mart"):
                     self._lay(table, date, day(1 + seed), deployment)
+        if self.models is not self:  # without, the next run would write the views of all tables anew
+            shutil.copytree(self.models.warehouse.root / "_schema", self.warehouse.root / "_schema", dirs_exist_ok=True)
         self._count_as_computed()
 
     def _lay(self, table: Table, date: dt.date, model: dt.date, deployment: str) -> None:
