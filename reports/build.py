@@ -259,7 +259,15 @@ class _Builder:
         if "identities" in gates:
             results.append(correctness.identities_gate(gates["identities"], report.reconciliation))
         if "comparability" in gates:
-            results.append(correctness.comparability_gate(gates["comparability"], report.changes, habits, known=known))
+            results.append(
+                correctness.comparability_gate(
+                    gates["comparability"],
+                    report.changes,
+                    habits,
+                    known=known,
+                    two_sided=all(side.nights for side in comparison.sides),
+                )
+            )
         if "paired_outputs" in gates:
             baseline, candidate = comparison.sides
             results.append(

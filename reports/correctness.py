@@ -174,10 +174,12 @@ def _named(rows: Sequence[ReconciliationRow]) -> str:
 
 
 def comparability_gate(
-    gate: Gate, changes: Sequence[Change], habits: tuple[Habits, Habits], *, known: bool
+    gate: Gate, changes: Sequence[Change], habits: tuple[Habits, Habits], *, known: bool, two_sided: bool
 ) -> GateResult:
     """Whether sampling and cache history are the same; changed start-up records are stated, not judged."""
     result = replace(blank(gate, None, "no_data", "Nothing is known of how the requests were sampled."), method="exact")
+    if not two_sided:
+        return replace(result, reason="One side has no nights that could be like those of the other.")
     before, after = (side.greedy for side in habits)
     if before is not None and after is not None and {before, after} == {0.0, 1.0}:
         reason = "One side samples and the other is greedy."

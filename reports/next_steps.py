@@ -30,7 +30,7 @@ def next_step(report: Report) -> str | None:
     if other is not None and report.verdict not in {"no_data", "not_comparable"}:
         bad = {gate.measure for gate in report.gates if gate.verdict in {"fail", "warn"}}
         return other if bad <= MOVED_BY_LENGTH else f"{unexplained} {other}"
-    if report.baseline.where == NOTHING:
+    if report.baseline.where == NOTHING and report.verdict != "fail":
         return "Nothing is to be done: the nights that follow are held against this one."
     return {
         "fail": unexplained,
@@ -102,7 +102,7 @@ def ranges(given: Sequence[Sequence[int]]) -> str:
 def _more_data(report: Report) -> str:
     """What would decide: the largest changes that this much data could have shown."""
     open_ = [gate for gate in report.gates if gate.verdict == "inconclusive" and gate.stratum is None]
-    known = [gate for gate in open_ if gate.detectable is not None and gate.kind == "relative"]
+    known = [gate for gate in open_ if gate.detectable and gate.kind == "relative" and gate.reason_code != "few_units"]
     if not known:
         return "Judge again with more nights: there is too little data for intervals."
     told = [f"{percent(gate.detectable)} in {in_sentence(gate.measure)}" for gate in known[:MOST_MEASURES]]

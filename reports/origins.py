@@ -66,7 +66,9 @@ def choose(sides: Mapping[str, Sequence[Origin]]) -> OriginChoice:
         served = origins["snapshots"].output_tokens if "snapshots" in origins else None
         if served:
             coverage[name] = ((origins["requests"].output_tokens or 0) if "requests" in origins else 0) / served
-    on_both = [origin for origin in ALL_ORIGINS if all(origin in origins for origins in held.values())]
+    # A side without anything, as before the first night, is no reason to show nothing of the other.
+    told = [origins for origins in held.values() if origins]
+    on_both = [origin for origin in ALL_ORIGINS if told and all(origin in origins for origins in told)]
     covering = min(coverage.values(), default=1.0) >= COVERED_SHARE
     if "requests" in on_both and not covering:
         on_both = [*(origin for origin in on_both if origin != "requests"), "requests"]

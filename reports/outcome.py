@@ -1,9 +1,9 @@
 """The verdict of a whole report, and the exit code that goes with it.
 
-Order: fail, if any gate failed anywhere. Else the gates of severity fail that hold overall (and those that the gate
-file asks for at a band) decide: inconclusive or not_comparable, if one of them is. Else warn, acknowledged, pass in
-this order, if any gate says so; no_data if none says anything. What single bands leave open is shown and does not
-decide: a band with little traffic is never conclusive.
+Order: fail, if any gate failed anywhere. Else no_data, if a side is empty. Else the gates of severity fail that hold
+overall (and those that the gate file asks for at a band) decide: inconclusive or not_comparable, if one of them is.
+Else warn, acknowledged, pass in this order, if any gate says so; no_data if none says anything. What single bands leave
+open is shown and does not decide: a band with little traffic is never conclusive.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ EXIT_UNANSWERED = 3
 
 def overall(results: Sequence[GateResult], gates: GateSet, baseline: Side, candidate: Side) -> tuple[Verdict, str]:
     """The verdict of a report and one sentence on it."""
-    if baseline.where == NOTHING:
-        return "no_data", "There is no good night yet to hold the candidate against."
-    for side in (baseline, candidate):
-        if not side.dates:
-            return "no_data", f"The {side.name} selects nothing: no night of any deployment matches «{side.where}»."
     verdict = _verdict(results, gates)
+    if verdict != "fail":  # a limit holds for the candidate, whatever there is to compare it with
+        if baseline.where == NOTHING:
+            return "no_data", "There is no good night yet to hold the candidate against."
+        for side in (baseline, candidate):
+            if not side.dates:
+                return "no_data", f"The {side.name} selects nothing: no night of any deployment matches «{side.where}»."
     named = list(dict.fromkeys(result.measure for result in results if result.verdict == verdict))
     counted = f"{sum(result.verdict == verdict for result in results)} of {len(results)} gates"
     apart = sum(result.verdict == "not_comparable" for result in results)

@@ -132,7 +132,7 @@ def _reason(chosen: Option, best: Option, known: Sequence[Option], faster: Seque
 
 def _tie(other: Option) -> str:
     faster = f"K = {other.length} ({other.tpot_ms:.2f} ms, {other.source})"
-    return f"ties with {faster} within the error, so the smaller length stays"
+    return f"ties with {faster} within the error, so the smaller length is taken"
 
 
 def fill(bands: Sequence[LoadBand], found: Mapping[str, Choice]) -> list[Choice]:

@@ -100,11 +100,11 @@ def test_an_account_that_does_not_close_fails(rows: list[ReconciliationRow], ver
 def test_greedy_against_sampled_does_not_compare() -> None:
     gate = GATES["comparability"]
     greedy, sampled = Habits(1.0, None, None, None), Habits(0.0, None, None, None)
-    assert comparability_gate(gate, [], (greedy, sampled), known=True).verdict == "not_comparable"
-    assert comparability_gate(gate, [], (greedy, greedy), known=True).verdict == "pass"
-    assert comparability_gate(gate, [], (SILENT, SILENT), known=False).verdict == "no_data"
+    assert comparability_gate(gate, [], (greedy, sampled), known=True, two_sided=True).verdict == "not_comparable"
+    assert comparability_gate(gate, [], (greedy, greedy), known=True, two_sided=True).verdict == "pass"
+    assert comparability_gate(gate, [], (SILENT, SILENT), known=False, two_sided=True).verdict == "no_data"
     shift = Change("cached prompt tokens", "traffic", "10.0%", "60.0%", "…")
-    assert comparability_gate(gate, [shift], (greedy, greedy), known=True).verdict == "warn"
+    assert comparability_gate(gate, [shift], (greedy, greedy), known=True, two_sided=True).verdict == "warn"
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from specledger.reports import wording
+from specledger.reports import html, wording
 from specledger.reports.acknowledge import Acknowledgement
 from specledger.reports.gates import load_gates
 from specledger.reports.interval import critical
-from specledger.reports.model import Report, from_json, to_json
+from specledger.reports.model import Report, Verdict, from_json, to_json
+from specledger.reports.selection import NOTHING
 from specledger.schemas.cells import CELLS_REQUESTS, CELLS_SNAPSHOTS
 from specledger.schemas.errors import EmptyWarehouse, UsageError
 from specledger.schemas.warehouse import Warehouse
@@ -160,6 +161,25 @@ def test_a_limit_of_a_quantile_over_few_requests_is_judged_by_what_was_seen(
     path.write_text('[[gate]]\ngate = "latency"\nmeasure = "ttft_ms_p99"\nlimit = 1e9\n')
     found = gate(report(warehouse, gates=load_gates(path, ())), "latency", "ttft_ms_p99")
     assert (found.verdict, found.kind) == ("pass", "limit")
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(1e9, "no_data"), (1e-3, "fail")])
+def test_the_first_night_shows_what_it_has_and_is_held_to_limits(
+    warehouse: Warehouse, tmp_path: Path, limit: float, verdict: Verdict
+) -> None:
+    put_scrapes(warehouse, WORLD, put_requests(warehouse, WORLD, [LAST], 1, per_hour=PER_HOUR))
+    path = tmp_path / "gates.toml"
+    path.write_text(f'[[gate]]\ngate = "latency"\nmeasure = "ttft_ms_p99"\nlimit = {limit}\n')
+    found = report(warehouse, baseline=NOTHING, gates=load_gates(path, ()))
+    assert (found.verdict, found.exit_code) == (verdict, int(verdict == "fail"))
+    length = gate(found, "capacity", "acceptance_length")
+    assert (length.verdict, length.baseline) == ("no_data", None)
+    assert length.candidate is not None
+    assert {figure.side for figure in found.bands} == {figure.side for figure in found.quantiles} == {"candidate"}
+    assert sum(figure.rounds or 0 for figure in found.bands) > 1_000
+    assert gate(found, "correctness", "comparability").verdict == "no_data"
+    page = html.render(found)
+    assert not [words for words in ("Load is not known", "has this quantile", "No step times") if words in page]
 
 
 def test_requests_that_hold_more_than_their_servers_counted_are_a_warning(warehouse: Warehouse) -> None:

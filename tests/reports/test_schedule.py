@@ -47,7 +47,7 @@ def test_a_tie_within_the_error_keeps_the_smaller_length() -> None:
 
 def test_the_best_length_says_so_where_a_longer_one_ties_with_it() -> None:
     assert chosen(option(0, 9.5, 0.4), option(3, 10.0, 0.4)).reason == (
-        "ties with K = 3 (10.00 ms, measured) within the error, so the smaller length stays"
+        "ties with K = 3 (10.00 ms, measured) within the error, so the smaller length is taken"
     )
     assert chosen(option(0, 9.5), option(3, 10.0)).reason == (
         "9.50 ms a token (measured) against 10.00 ms at K = 3 (measured)"
