@@ -12,13 +12,14 @@ import hashlib
 import itertools
 import logging
 import os
+import time
 import urllib.parse
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from . import RAW_TABLES, TABLES, layout
 from .errors import EmptyWarehouse, UsageError, WarehouseError
@@ -35,6 +36,10 @@ logger = logging.getLogger(__name__)
 DATABASE = "specledger.duckdb"
 ON_DEMAND: dict[Path, list[Callable[[Iterable[Path]], None]]] = {}
 """What gives files their content before they are read, by the root of the warehouse that is held elsewhere."""
+LOOKS, LOOK_AGAIN_S = 5, 0.1
+"""How often a reader looks at files that others replace meanwhile, and after how long."""
+_GONE = ("No such file or directory", "No files found that match")
+T = TypeVar("T")
 ROW_GROUP_ROWS = 122_880
 """DuckDB's own row-group size: one scan task a group."""
 COMPRESSION_LEVEL = 3
@@ -203,10 +208,13 @@ class Warehouse:
         """
         connection = reading()
         for table in (TABLES[name] for name in names):
-            only = None if table is DEPLOYMENTS else dates
-            select = self.select(table) if only is None else self.select_dates(table, only)
-            connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {select}")
+            patiently(partial(self._view, connection, table, dates))
         return connection
+
+    def _view(self, connection: duckdb.DuckDBPyConnection, table: Table, dates: Collection[dt.date] | None) -> None:
+        every = table is DEPLOYMENTS or dates is None
+        select = self.select(table) if every else self.select_dates(table, dates or ())
+        connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {select}")
 
     def select_dates(self, table: Table, dates: Collection[dt.date]) -> str:
         """A SELECT over the files that a table has of these dates; see ``scan``."""
@@ -223,6 +231,23 @@ class Warehouse:
         _bring(self.root, (file.path for file in files))
         everything = [str((self.root / table.name).resolve() / "*" / "*" / "*.parquet")]
         return scan(table, everything, merge=_to_merge(table, (file.path.name for file in files)))
+
+
+def patiently(look: Callable[[], T]) -> T:
+    """What a look at the files of a warehouse gives; another look where one of them went between listing and opening.
+
+    What replaces such a file is there before it goes.
+    """
+    import duckdb
+
+    for _ in range(LOOKS - 1):
+        try:
+            return look()
+        except duckdb.IOException as error:
+            if not any(words in str(error) for words in _GONE):
+                raise
+            time.sleep(LOOK_AGAIN_S)
+    return look()
 
 
 def damaged(path: str | os.PathLike[str], reason: str) -> str:

@@ -8,11 +8,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import duckdb
 
-from specledger.schemas.warehouse import DATABASE, Warehouse
+from specledger.schemas.warehouse import DATABASE, Warehouse, patiently
 from tests.nightly.killed import HOUSEKEEPING, child, contents, finished, nightly
 from tests.nightly.simulated import day, started, trace, write_config, write_night
 from tests.simulator import text
@@ -29,15 +30,19 @@ PAUSE_S = 0.05
 """Between two questions, so that readers leave the processors to the runs."""
 
 
+def answer(connect: Callable[[], duckdb.DuckDBPyConnection], question: str) -> tuple[object, ...] | None:
+    with connect() as connection:
+        return connection.execute(question).fetchone()
+
+
 def read(connect: Callable[[], duckdb.DuckDBPyConnection], done: Path, said: Path) -> None:
     """Ask all questions again and again until a file appears; what was wrong goes to another, with how often asked."""
     asked, wrong = 0, []
     while not done.exists():
         for question in QUESTIONS:
             try:
-                with connect() as connection:
-                    if connection.execute(question).fetchone() != (True,):
-                        wrong.append(f"{question}: not true")
+                if patiently(partial(answer, connect, question)) != (True,):
+                    wrong.append(f"{question}: not true")
             except duckdb.Error as error:
                 wrong.append(f"{question}: {error}")
             asked += 1
