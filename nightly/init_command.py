@@ -23,7 +23,8 @@ from ..schemas.errors import UsageError
 def init(folder: Path, out: Path, force: bool) -> None:
     """Write a commented configuration for the inputs in a folder.
 
-    Every folder in it is taken for one deployment. Look the file over: it says what can be changed.
+    Every folder in it is taken for one deployment; or the folder itself, where one server's log or responses lie in it
+    beside folders of its other files. Look the file over: it says what can be changed.
     """
     from ..reports.writers import publish
     from .template import find, render

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import fnmatch
+import glob
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..ingest.detect import detect
-from ..ingest.opening import locate
+from ..ingest.opening import Located, locate
 from ..ingest.streams import open_input
 from ..schemas.warehouse import check_deployment
 
@@ -18,42 +20,108 @@ MOST_LOOKED_AT = 10_000
 """Files of one folder whose kind is told, some seconds' work; how many there are beyond is said."""
 
 
+OF_A_SERVER = frozenset({"server_log", "responses", "exposition", "otlp"})
+"""Formats of what a server itself leaves behind."""
+
+
 @dataclass(frozen=True)
 class Found:
     """The inputs of what is taken for one deployment."""
 
     deployment: str
-    path: Path
+    paths: Sequence[str]
+    """Files, folders and patterns, as in the configuration."""
     formats: Mapping[str, int]
     """Files looked at, by format."""
     beyond: int = 0
     """Files that were not looked at."""
 
 
+@dataclass(frozen=True)
+class _Looked:
+    """What lies in one place."""
+
+    formats: Mapping[str, int]
+    inputs: Sequence[Located]
+    others: Sequence[Located]
+    """Files that are no input, though something is in them."""
+    beyond: int
+
+
 def find(folder: Path) -> list[Found]:
     """What lies in each folder inside a folder, and in the folder itself; only what can be read."""
     top = folder.absolute()
-    places = [path for path in sorted(top.iterdir()) if path.is_dir() and not path.name.startswith(".")]
-    found = [_look(path.name, path, [path]) for path in places]
-    own = [path for path in sorted(top.iterdir()) if path.is_file() and not path.name.startswith(".")]
-    if own:
-        # The folder would bring the folders inside it along, so its own files are named by a pattern.
-        found.append(_look(top.name, top / "*.*" if places else top, own))
-    return [one for one in found if one.formats]
+    shown = [path for path in sorted(top.iterdir()) if not path.name.startswith(".")]
+    below = {path: looked for path in shown if path.is_dir() and (looked := _look([path])).formats}
+    own = _look([path for path in shown if path.is_file()])
+    if own.formats and _are_parts(below.values(), own):
+        parts = [own, *below.values()]
+        # The folder itself stands for all of it, now and later, unless it would bring along what is no input.
+        whole = not own.others and len(below) == sum(path.is_dir() for path in shown)
+        paths = [str(top)] if whole else [*_patterns(top, own), *map(str, below)]
+        return [Found(_deployment(top), paths, _together(parts), sum(one.beyond for one in parts))]
+    found = [Found(_deployment(path), [str(path)], looked.formats, looked.beyond) for path, looked in below.items()]
+    if own.formats:
+        # The folder would bring the folders inside it along, so its own files are named by patterns.
+        found.append(Found(_deployment(top), _patterns(top, own), own.formats, own.beyond))
+    return found
 
 
-def _look(name: str, place: Path, paths: list[Path]) -> Found:
+def _are_parts(below: Collection[_Looked], own: _Looked) -> bool:
+    """Whether folders are parts of the server whose files lie beside them: each holds one kind, which nothing else has.
+
+    A second log or a second set of scrapes is of another server.
+    """
+    kinds = [kind for one in (own, *below) for kind in one.formats]
+    alone = all(len(one.formats) == 1 for one in below) and len(set(kinds)) == len(kinds)
+    return alone and (not below or not OF_A_SERVER.isdisjoint(own.formats))
+
+
+def _together(looked: Iterable[_Looked]) -> Mapping[str, int]:
+    return sum((Counter(one.formats) for one in looked), Counter[str]())
+
+
+def _look(paths: list[Path]) -> _Looked:
     formats: Counter[str] = Counter()
+    inputs, others = list[Located](), list[tuple[Located, bool]]()
+    scrapes = set()
     files = locate(paths)
     for located in files[:MOST_LOOKED_AT]:
         if located.problem or not isinstance(located.path, Path):
             continue
         with open_input(located.path) as stream:
-            kind = detect(stream.head).format
-        if kind:
-            formats[kind] += 1
-    deployment = check_deployment(re.sub(r"[\x00-\x1f]", "", name) or "default")
-    return Found(deployment, place, formats, max(0, len(files) - MOST_LOOKED_AT))
+            detected, empty = detect(stream.head), not stream.head.strip()
+        if detected.format:
+            formats[detected.format] += 1
+            inputs.append(located)
+            if detected.format == "exposition":
+                scrapes.add(_ending(located))
+        elif not empty:
+            others.append((located, detected.perhaps_scrape))
+    # Among scrapes, what a failed one left belongs to them.
+    strange = [located for located, perhaps in others if not (perhaps and _ending(located) in scrapes)]
+    return _Looked(formats, inputs, strange, max(0, len(files) - MOST_LOOKED_AT))
+
+
+def _patterns(folder: Path, looked: _Looked) -> list[str]:
+    """Patterns of the inputs in a folder and of those that will come, as wide as what is no input lets them be."""
+    others = [located.rotation[1] for located in looked.others]
+    found = dict[str, None]()
+    for located in looked.inputs:
+        stem, ending = located.rotation[1], _ending(located)
+        wide = f"*{glob.escape(ending)}*"
+        if not ending or any(fnmatch.fnmatchcase(other, wide) for other in others):
+            wide = re.sub(r"\d+", "*", glob.escape(stem)) + "*"
+        found.setdefault(str(Path(glob.escape(str(folder)), wide)))
+    return list(found)
+
+
+def _ending(located: Located) -> str:
+    return Path(located.rotation[1]).suffix
+
+
+def _deployment(folder: Path) -> str:
+    return check_deployment(re.sub(r"[\x00-\x1f]", "", folder.name) or "default")
 
 
 def render(found: list[Found]) -> str:
@@ -67,7 +135,7 @@ def _source(one: Found) -> str:
     more = _LOG if "server_log" in one.formats else ""
     return (
         f"[[source]]  # {kinds}\n"
-        f"paths = [{_quoted(str(one.path))}]\n"
+        f"paths = [{', '.join(map(_quoted, one.paths))}]\n"
         f"deployment = {_quoted(one.deployment)}\n"
         f"{more}"
         "# [source.labels]\n"
