@@ -19,6 +19,8 @@ def found(root: Path) -> int:
         version = json.loads(path.read_text(encoding="utf-8"))["version"]
     except FileNotFoundError:
         return 1
+    except PermissionError as error:
+        raise WarehouseError(f"{path} may not be read: give the user of specledger the right to read it.") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WarehouseError(f"{path} cannot be read ({error}): restore it from a backup.") from error
     if not isinstance(version, int):

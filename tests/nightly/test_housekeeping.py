@@ -141,6 +141,22 @@ def test_a_newer_warehouse_is_refused_in_one_sentence(cli: CommandLine, command:
     assert "has layout 99, and this specledger knows 1: upgrade specledger." in result.stderr
 
 
+def test_a_layout_that_is_damaged_and_one_that_may_not_be_read_need_different_help(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.warehouse.mkdir()
+    (cli.warehouse / layout.FILE).write_text("{")
+    assert "restore it from a backup" in cli.run("status").stderr
+
+    def refused(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refused)
+    result = cli.run("status")
+    assert (result.exit_code, "backup" in result.stderr) == (WarehouseError.exit_code, False)
+    assert f"{layout.FILE} may not be read: give the user of specledger the right to read it." in result.stderr
+
+
 def test_an_older_warehouse_is_read_and_upgraded_only_on_request(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
