@@ -40,6 +40,8 @@ RESULTS = tuple(table.name for table in (*CELL_TABLES, *MART_TABLES))
 RAW = tuple(table.name for table in RAW_TABLES if table.name not in EVERLASTING)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_FILES = (".html", ".json", ".md", ".xml")
+"""Endings of what is written into the folder of a night, beside which the folders of reports lie."""
 
 SOURCE = {
     "paths": "Files, folders, patterns, or URLs such as `prometheus://HOST:PORT` and `s3://BUCKET/PREFIX`.",
@@ -228,7 +230,14 @@ def _comparisons(top: Section, folder: Path, settings: Settings, read: list[str]
         if name is None and len(sections) > 1:
             section.refuse("name", "is missing: each of several [[report]] tables needs one")
         if name is not None and not _NAME.fullmatch(name):
-            section.refuse("name", "must be a folder's name: letters, digits, _ . and -")
+            section.refuse(
+                "name",
+                "must be a folder's name: a letter or digit, then letters, digits, _ . and -, at most 64 in all",
+            )
+        if name is not None and name.lower().endswith(_FILES):
+            section.refuse(
+                "name", f"cannot end in {', '.join(_FILES[:-1])} or {_FILES[-1]}, as the night's own files do"
+            )
         if name is not None and name.lower() in {(other.name or "").lower() for other in found}:
             section.refuse(
                 "name", f"must be of its own: another [[report]] is named {name} too, in letters of any case"

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from specledger.nightly.config import load
+from specledger.nightly.record import RECORD
+from specledger.reports.trend import INDEX
+from specledger.reports.trend_page import PAGE
+from specledger.reports.writers import WRITERS
 from specledger.schemas.errors import ConfigError
 from specledger.schemas.raw import RAW_TABLES
 
@@ -127,6 +131,14 @@ def test_one_report_over_everything_is_the_default(tmp_path: Path) -> None:
         (SOURCE + "\n[[report]]\nbaseline = 'true); DROP TABLE x; --'\n", 5, "report.baseline"),
         (SOURCE + "\n[[report]]\n\n[[report]]\nname = 'b'\n", 4, "report.name is missing"),
         (SOURCE + "\n[[report]]\nname = '../a'\n", 5, "report.name must be a folder's name"),
+        *(
+            (SOURCE + f"\n[[report]]\nname = '{name}'\n", 5, "report.name must be a folder's name: a letter or digit, ")
+            for name in ("_x", ".a", "-b", "a" * 65)
+        ),
+        *(
+            (SOURCE + f"\n[[report]]\nname = '{name}'\n", 5, "report.name cannot end in .html, .json, .md or .xml")
+            for name in (*(file for file, _ in WRITERS), RECORD, PAGE, INDEX, "Report.JSON")
+        ),
         (SOURCE + "\n[[report]]\nname = 'a'\n[[report]]\nname = 'a'\n", 7, "report.name must be of its own"),
         (SOURCE + "\n[[report]]\nname = 'Chat'\n[[report]]\nname = 'chat'\n", 7, "report.name must be of its own"),
         ('warehouse = "a\\u0000b"\n' + SOURCE, 1, "warehouse cannot hold the character NUL"),
