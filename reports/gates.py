@@ -197,10 +197,8 @@ def _changed(before: Gate, table: dict[str, Any], where: Where) -> Gate:
             if key in table:
                 raise ConfigError(f"{where(key)}: the bounds of {before.measure} under correctness are fixed.")
         return gate
-    if "limit" in table and ("tolerance" in table or "kind" in table):
-        raise ConfigError(f"{where('limit')}: give either limit or tolerance.")
     if "limit" in table:
-        return replace(gate, tolerance=_number(table, "limit", where), kind="limit")
+        return _limited(gate, table, where)
     if "kind" in table:
         kind = _one_of(table, "kind", ("relative", "difference"), where)
         gate = replace(gate, kind=cast(ToleranceKind, kind))
@@ -210,6 +208,14 @@ def _changed(before: Gate, table: dict[str, Any], where: Where) -> Gate:
     if gate.enabled and gate.tolerance is None:
         raise ConfigError(f"{where('measure')}: {gate.measure} has no default: give tolerance or limit.")
     return gate
+
+
+def _limited(gate: Gate, table: dict[str, Any], where: Where) -> Gate:
+    if "tolerance" in table:
+        raise ConfigError(f"{where('limit')}: give either limit or tolerance.")
+    if "kind" in table:
+        raise ConfigError(f"{where('kind')}: leave out kind, which says how a tolerance is meant: a limit has none.")
+    return replace(gate, tolerance=_number(table, "limit", where), kind="limit")
 
 
 def _signed(measure: str, table: dict[str, Any], where: Where) -> float:

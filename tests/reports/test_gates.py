@@ -96,6 +96,7 @@ HEAD = '[[gate]]\ngate = "capacity"\nmeasure = "acceptance_length"\n'
         (HEAD + 'required = "yes"\n', 4, "true or false"),
         (HEAD + 'load_band = "3-5"\n', 4, "load_band '3-5' is not known"),
         (HEAD + "limit = 2\ntolerance = -0.1\n", 4, "either limit or tolerance"),
+        (HEAD + 'limit = 2\nkind = "limit"\n', 5, "leave out kind"),
         ('[[gate]]\ngate = "speed"\nmeasure = "tpot_ms"\n', 2, "gate must be one of"),
         ('[[gate]]\ngate = "latency"\nmeasure = "acceptance_length"\n', 3, "is not known under latency"),
         ('[[gate]]\ngate = "latency"\nmeasure = "burstiness"\n', 3, "give tolerance or limit"),
