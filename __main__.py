@@ -65,6 +65,7 @@ EXIT_USAGE = 2
 EXIT_FAILED = 4
 EXIT_INTERRUPTED = 130
 EXIT_READER_GONE = 141
+EXIT_TERMINATED = 143
 INTERRUPTED = "Interrupted."
 EXIT_CODES = {
     0: "Done, and no gate failed.",
@@ -74,6 +75,7 @@ EXIT_CODES = {
     EXIT_FAILED: "The run itself failed: a disk, a server, a lock, rejects under `--strict`, or a fault of specledger.",
     EXIT_INTERRUPTED: "Interrupted from the keyboard.",
     EXIT_READER_GONE: "Whoever read the output closed it.",
+    EXIT_TERMINATED: "Ended by SIGTERM, as a shell tells it; for `specledger scrape` that is an ordinary end.",
 }
 """What an exit code says."""
 

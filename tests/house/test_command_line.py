@@ -165,6 +165,20 @@ def test_a_reader_that_goes_away_is_nobody_to_complain_to(tmp_path: Path) -> Non
     assert (process.returncode, complaint) == (141, b"")
 
 
+def test_a_shell_tells_the_end_by_sigterm_as_143() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    code = (
+        "import os, signal, sys, types, click\nfrom specledger import __main__ as program\n"
+        "module = types.ModuleType('specledger.attempt')\n"
+        "module.run = click.command('try')(lambda: os.kill(os.getpid(), signal.SIGTERM))\n"
+        "sys.modules[module.__name__] = module\n"
+        "program.COMMANDS['try'] = ('attempt:run', '')\nsys.argv[1:] = ['try']\nprogram.main()"
+    )
+    call = ["/bin/sh", "-c", '"$0" -c "$1"; exit $?', sys.executable, code]
+    result = subprocess.run(call, check=False, capture_output=True, env=environment)
+    assert (result.returncode, result.returncode in program.EXIT_CODES) == (143, True)
+
+
 def test_what_the_output_cannot_show_is_escaped() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "ascii"}
     code = (
