@@ -22,6 +22,7 @@ from .identity import Known, pack_resume
 from .plausible import impossible, refusal
 from .publishing import Publication, publish
 from .reader import InputContext
+from .unsaid import answers
 
 if TYPE_CHECKING:
     from ..schemas.table import Table
@@ -62,6 +63,10 @@ class Tally:
     duplicates: int = 0
     table_rows: Counter[str] = field(default_factory=Counter)
     first_reject: str | None = None
+    answered: int = 0
+    """Requests that went well."""
+    counted: int = 0
+    """Those of them that say how many tokens they returned."""
     before: frozenset[Pass] = frozenset()
     """The passes that read what the input begins with."""
 
@@ -146,6 +151,11 @@ class Batch:
             self.reject(number, byte_offset, refusal(what), "", 1)
         return rows.filter(wrong.is_null())
 
+    def _count_answers(self, requests: pl.DataFrame) -> None:
+        for number, answered, counted in answers(requests):
+            self.tallies[number].answered += answered
+            self.tallies[number].counted += counted
+
     def _add_rejects(self) -> None:
         schema = {name: SCHEMAS["rejects"][name] for name in ("byte_offset", "format", "reason", "text")}
         rejects, self._rejects = self._rejects, []
@@ -199,6 +209,8 @@ class Batch:
                 for name, frames in buffers.items():
                     rows = self._possible(TABLES[name], pl.concat(frames, how="vertical"))
                     frames.clear()
+                    if name == "requests":
+                        self._count_answers(rows)
                     self._write(name, rows, writer)
                 if self._rejects:
                     self._add_rejects()

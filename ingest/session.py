@@ -27,6 +27,7 @@ from .readings import Read, Reading, Readings, ended, read
 from .report import IngestReport
 from .rotation import Carried, follows
 from .sink import InputSink, ManySink
+from .unsaid import Unsaid
 
 if TYPE_CHECKING:
     from ..schemas.warehouse import Warehouse
@@ -59,6 +60,7 @@ class Session:
         self._batch = self._new_batch()
         self._bytes = 0
         self._report = IngestReport()
+        self._unsaid: dict[str, Unsaid] = {}
         self._deployments = {options.deployment}
         self._formats_in: dict[str, set[str]] = {}
         self._refused: list[Refused] = []
@@ -87,7 +89,7 @@ class Session:
             deployment, server = self._options.deployment, self._options.server
             store_labels(self._warehouse, deployment, server, labels, self._now)
             ensure_deployments(self._warehouse, self._deployments, server, self._now)
-        self._report.notes = list(self._notes)
+        self._report.notes = [*self._notes, *(one.note() for one in self._unsaid.values())]
         return self._report
 
     # --- the loop ------------------------------------------------------------------------------------------------
@@ -349,6 +351,8 @@ class Session:
             report.duplicates += tally.duplicates
             for table, count in tally.table_rows.items():
                 self._report.rows[table] = self._report.rows.get(table, 0) + count
+            if tally.answered and not tally.counted:
+                self._unsaid.setdefault(tally.format, Unsaid(tally.context.source)).add(tally.answered)
             if tally.first_reject:
                 self._report.rejected.append((tally.context.source, tally.first_reject))
         self._batch, self._bytes = self._new_batch(), 0
