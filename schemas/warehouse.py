@@ -38,7 +38,8 @@ ON_DEMAND: dict[Path, list[Callable[[Iterable[Path]], None]]] = {}
 """What gives files their content before they are read, by the root of the warehouse that is held elsewhere."""
 LOOKS, LOOK_AGAIN_S = 5, 0.1
 """How often a reader looks at files that others replace meanwhile, and after how long."""
-_GONE = ("No such file or directory", "No files found that match")
+_REPLACED = ("No such file or directory", "No files found that match", "don't know what type")
+"""What DuckDB says of a file that went, or whose footer it knew from before: the last is Thrift's word for that."""
 T = TypeVar("T")
 ROW_GROUP_ROWS = 122_880
 """DuckDB's own row-group size: one scan task a group."""
@@ -234,7 +235,7 @@ class Warehouse:
 
 
 def patiently(look: Callable[[], T]) -> T:
-    """What a look at the files of a warehouse gives; another look where one of them went between listing and opening.
+    """What a look at the files of a warehouse gives; another look where one of them was replaced meanwhile.
 
     What replaces such a file is there before it goes.
     """
@@ -243,8 +244,8 @@ def patiently(look: Callable[[], T]) -> T:
     for _ in range(LOOKS - 1):
         try:
             return look()
-        except duckdb.IOException as error:
-            if not any(words in str(error) for words in _GONE):
+        except duckdb.Error as error:
+            if not any(words in str(error) for words in _REPLACED):
                 raise
             time.sleep(LOOK_AGAIN_S)
     return look()
