@@ -22,7 +22,7 @@ from .reports.writers import read as read_report
 from .reports.writers import write_all as write_report
 from .schemas.errors import SpecledgerError
 from .schemas.kept import settings_to_read
-from .schemas.warehouse import Warehouse as Tables
+from .schemas.published import published
 from .transforms.ask import asked
 from .transforms.database import connect, create_views
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
     import pyarrow as pa
+
+    from .schemas.warehouse import Warehouse as Tables
 
 __all__ = [
     "Estimate",
@@ -51,13 +53,18 @@ class Warehouse:
     """
 
     def __init__(self, path: str | os.PathLike[str] = "warehouse") -> None:
-        self._tables = Tables(path).require()
+        self._root = Path(path)
         self._settings = settings_to_read(self._tables, None)
 
     @property
     def path(self) -> Path:
         """The folder of the warehouse."""
-        return self._tables.root
+        return self._root
+
+    @property
+    def _tables(self) -> Tables:
+        """In the state of this moment."""
+        return published(self._root).require()
 
     def query(
         self, sql: str, parameters: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
@@ -83,8 +90,9 @@ class Warehouse:
 
         Close it yourself. It is not locked: what you write with it goes where you send it, never into the warehouse.
         """
-        connection = connect(self._tables, self._settings)
-        create_views(connection, self._tables)
+        tables = self._tables
+        connection = connect(tables, self._settings)
+        create_views(connection, tables)
         return connection
 
     def compare(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import logging
 import shutil
@@ -10,8 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..schemas import RAW_TABLES
 from ..schemas.errors import SpecledgerError
 from ..schemas.lock import exclusive
+from ..schemas.published import publish
 from .batch import Batch
 from .content_hash import digest, hexdigest
 from .deployments import ensure_deployments, store_labels
@@ -73,24 +76,33 @@ class Session:
         with exclusive(self._warehouse.root, "ingest"):
             self._warehouse.mark()
             recover(self._warehouse)
-            self._known = KnownInputs(self._warehouse, self._options.deployment, self._options.server, self._now)
             try:
-                self._read_all(located)
-                self._refuse_all()
-                self._remember_waiting()
-                self._commit()
-                self._looked_at.save()
-            finally:
-                self._batch.discard()
-                if self._readings:
-                    self._readings.close()
-                for path in self._spooled:
-                    path.unlink(missing_ok=True)
-            deployment, server = self._options.deployment, self._options.server
-            store_labels(self._warehouse, deployment, server, labels, self._now)
-            ensure_deployments(self._warehouse, self._deployments, server, self._now)
+                self._take_in(located, labels)
+            except BaseException:
+                with contextlib.suppress(SpecledgerError, OSError):  # what was committed counts
+                    publish(self._warehouse, RAW_TABLES)
+                raise
+            publish(self._warehouse, RAW_TABLES)
         self._report.notes = [*self._notes, *(one.note() for one in self._unsaid.values())]
         return self._report
+
+    def _take_in(self, located: list[Located], labels: dict[str, str]) -> None:
+        deployment, server = self._options.deployment, self._options.server
+        self._known = KnownInputs(self._warehouse, deployment, server, self._now)
+        try:
+            self._read_all(located)
+            self._refuse_all()
+            self._remember_waiting()
+            self._commit()
+            self._looked_at.save()
+        finally:
+            self._batch.discard()
+            if self._readings:
+                self._readings.close()
+            for path in self._spooled:
+                path.unlink(missing_ok=True)
+        store_labels(self._warehouse, deployment, server, labels, self._now)
+        ensure_deployments(self._warehouse, self._deployments, server, self._now)
 
     # --- the loop ------------------------------------------------------------------------------------------------
 

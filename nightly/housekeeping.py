@@ -19,8 +19,10 @@ from ..schemas.config import Settings
 from ..schemas.errors import WarehouseError
 from ..schemas.exchange import CannotExchange, exchange
 from ..schemas.lock import exclusive
+from ..schemas.published import publish, published
 from ..schemas.table import Table
 from ..schemas.warehouse import DataFile, Warehouse, rows_of
+from ..transforms.database import publish_database
 from ..transforms.partitions import INPUTS
 from ..transforms.retire import files_changed, retire
 from .config import Housekeeping
@@ -51,6 +53,9 @@ def run(warehouse: Warehouse, work: Housekeeping, settings: Settings, today: dt.
                 )
             if work.compact_files is not None:
                 done["compacted_files"] = compact(warehouse, settings, work.compact_files)
+            if any(done.values()):
+                publish(warehouse, TABLES.values())
+                publish_database(published(warehouse.root), settings)
     except OSError as error:
         raise WarehouseError(
             f"Cannot tidy {warehouse.root}: {error.strerror or error}; the next run tries again."

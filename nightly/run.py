@@ -17,6 +17,7 @@ from ..reports import trend_page
 from ..reports.outcome import EXIT_FAILED_GATE, EXIT_UNANSWERED
 from ..schemas.errors import NothingFound, SpecledgerError, WarehouseError
 from ..schemas.lock import exclusive
+from ..schemas.published import published
 from ..schemas.spark import Cluster, cluster_of
 from ..schemas.warehouse import Warehouse
 from ..schemas.working_copy import opened, publish
@@ -130,7 +131,7 @@ class _Night:
         """Judge the nights, and again those that late rows have changed; in order: each is an example to the next."""
         known = record.judged_dates(self._config.out)
         before = record.nights(self._config.out, known[-LATE_NIGHTS:])
-        self._nights = nights = Nights(self._warehouse, self._config)
+        self._nights = nights = Nights(published(self._warehouse.root), self._config)
         late = {day for day in before if self._got_rows(day, before[day].get("newest_ns", 0), nights.newest(day))}
         for day in sorted(late):
             rows = {deployment: count for (date, deployment), count in self._written.items() if date == day}
@@ -176,7 +177,8 @@ class _Night:
     def tidy(self) -> None:
         """Write the page of all nights, then compact and remove what has had its time."""
         selector = self._nights.selector if self._nights else None
-        trend_page.write(self._warehouse, self._config.out, self._config.settings, _now(), selector=selector)
+        readable = published(self._warehouse.root)
+        trend_page.write(readable, self._config.out, self._config.settings, _now(), selector=selector)
         self.record.housekeeping = housekeeping.run(self._warehouse, self._config.housekeeping, self._config.settings)
 
     def close(self, dates: Sequence[dt.date]) -> None:

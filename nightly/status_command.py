@@ -22,10 +22,10 @@ DATES_SHOWN = 5
 @warehouse_option
 def status(form: str, warehouse: str) -> None:
     """Show what a warehouse holds, how fresh it is, and what is late."""
-    from ..schemas.warehouse import Warehouse
+    from ..schemas.published import published
     from .status import read
 
-    found = read(Warehouse(warehouse))
+    found = read(published(warehouse))
     if form == "json":
         click.echo(json.dumps(asdict(found), indent=2))
         return

@@ -12,7 +12,7 @@ import click
 from ..schemas.errors import UsageError
 from ..schemas.kept import settings_to_read
 from ..schemas.options import config_option, warehouse_option_beside
-from ..schemas.warehouse import Warehouse
+from ..schemas.published import published
 from . import model
 from .charts import CHARTS
 
@@ -82,7 +82,7 @@ def chart(
 def _compared(warehouse: str, baseline: str, candidate: str, config: Path | None) -> model.Report:
     from .build import Question, build
 
-    house = Warehouse(warehouse)
+    house = published(warehouse)
     question = Question(baseline, candidate, settings=settings_to_read(house, config))
     return build(house, question, dt.datetime.now(dt.UTC).replace(tzinfo=None))
 

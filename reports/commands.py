@@ -64,7 +64,7 @@ def report(
 
     Exit codes: 0 no gate failed; 1 a gate failed; 2 wrong use; 3 a required gate has no answer; 4 the run failed.
     """
-    from ..schemas.warehouse import Warehouse
+    from ..schemas.published import published
     from . import acknowledge as acknowledgements
     from . import grid as grids
     from . import terminal, writers
@@ -78,7 +78,7 @@ def report(
         raise UsageError("Give both --baseline and --candidate.")
     if baseline is None and not cells:
         raise UsageError("Give --baseline and --candidate, or the four --grid options.")
-    house = Warehouse(warehouse)
+    house = published(warehouse)
     settings = settings_to_read(house, config)
     bands = [band.label for band in settings.load_bands]
     question = Question(
@@ -97,12 +97,12 @@ def report(
 
 
 def _history(warehouse: str, out: Path, config: Path | None, where: str | None, others: Sequence[object]) -> int:
-    from ..schemas.warehouse import Warehouse
+    from ..schemas.published import published
     from . import trend_page
 
     if any(others):
         raise UsageError("--history judges nothing: give --candidate at most.")
-    house = Warehouse(warehouse)
+    house = published(warehouse)
     house.require()
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     paths = trend_page.write(house, out, settings_to_read(house, config), now, where)

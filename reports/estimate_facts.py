@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..schemas.errors import UsageError
-from ..schemas.warehouse import Warehouse
+from ..schemas.published import published
 from .estimate import Facts, RoundTime
 from .lengths import LEAST_STEPS
 
@@ -108,7 +108,7 @@ FROM band_totals JOIN best USING (origin) WHERE deployment = $deployment
 
 def known(warehouse: str, deployment: str) -> Measured:
     """What the marts of a warehouse hold of a deployment; UsageError where they hold nothing."""
-    connection = Warehouse(warehouse).require().connect()
+    connection = published(warehouse).require().connect()
     name = {"deployment": deployment}
     conditional = tuple(row[0] for row in connection.execute(POSITIONS, name).fetchall() if row[0] is not None)
     parts = {length: (draft, target) for length, draft, target in connection.execute(PARTS, name).fetchall()}

@@ -12,7 +12,7 @@ import click
 from ..schemas.errors import UsageError
 from ..schemas.kept import settings_to_read
 from ..schemas.options import config_option, format_option, warehouse_option
-from ..schemas.warehouse import Warehouse
+from ..schemas.published import published
 from .gates import TPOT_RISE, GateSet, load_gates
 from .recommend import BandAdvice, Recommendation, recommend_deployment
 from .saving import Canary, CanaryPlan, Saving
@@ -58,7 +58,7 @@ def recommend_command(
     the round-cost model tells them.
     """
     asked = _schedule(schedule) if schedule is not None else None
-    house = Warehouse(warehouse).require()
+    house = published(warehouse).require()
     bands = settings_to_read(house, config).load_bands
     tolerance = _tolerance(load_gates(gates, [band.label for band in bands]))
     result = recommend_deployment(

@@ -12,14 +12,13 @@ import hashlib
 import itertools
 import logging
 import os
-import time
 import urllib.parse
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from . import RAW_TABLES, TABLES, layout
 from .errors import EmptyWarehouse, UsageError, WarehouseError
@@ -36,11 +35,8 @@ logger = logging.getLogger(__name__)
 DATABASE = "specledger.duckdb"
 ON_DEMAND: dict[Path, list[Callable[[Iterable[Path]], None]]] = {}
 """What gives files their content before they are read, by the root of the warehouse that is held elsewhere."""
-LOOKS, LOOK_AGAIN_S = 5, 0.1
-"""How often a reader looks at files that others replace meanwhile, and after how long."""
-_REPLACED = ("No such file or directory", "No files found that match", "don't know what type")
-"""What DuckDB says of a file that went, or whose footer it knew from before: the last is Thrift's word for that."""
-T = TypeVar("T")
+READ = "_read"
+"""The folder of what readers see; see ``published``."""
 ROW_GROUP_ROWS = 122_880
 """DuckDB's own row-group size: one scan task a group."""
 COMPRESSION_LEVEL = 3
@@ -101,18 +97,40 @@ class Warehouse:
 
     def count(self, table: Table, date: dt.date) -> int:
         """How many published files a table has of a date; the files themselves are not looked at."""
-        within = f"{os.path.join(self.root, table.name)}/date={date.isoformat()}"  # noqa: PTH118
-        return sum(len(_inside(f"{within}/{own}", "", ".parquet")) for own in _inside(within, "deployment="))
+        return sum(
+            len(inside(f"{within}/{own}", "", ".parquet"))
+            for _, within in self._days(table, date)
+            for own in inside(within, "deployment=")
+        )
 
-    def _listed(self, table: Table, date: dt.date | None, deployment: str | None) -> Iterator[DataFile]:
+    def days(self, table: Table) -> Iterator[tuple[str, str]]:
+        """The name (``date=…``) and the path of the folder of each date of a table, by date."""
         # Paths are texts until a file is found: a year of nights has thousands of folders.
         top = os.path.join(self.root, table.name)  # noqa: PTH118
-        for day in _inside(top, "date=") if date is None else [f"date={date.isoformat()}"]:
-            within = f"{top}/{day}"
-            for own in _inside(within, "deployment=") if deployment is None else [f"deployment={encode(deployment)}"]:
+        for day in inside(top, "date="):
+            yield day, f"{top}/{day}"
+
+    def day(self, table: Table, day: str) -> str | None:
+        """The path of the folder of one date, which need not be there."""
+        return f"{os.path.join(self.root, table.name)}/{day}"  # noqa: PTH118
+
+    def globs(self, table: Table) -> list[str]:
+        """Patterns of the paths of all files of a table that has some."""
+        return [str((self.root / table.name).resolve() / "*" / "*" / "*.parquet")]
+
+    def _days(self, table: Table, date: dt.date | None) -> Iterable[tuple[str, str]]:
+        if date is None:
+            return self.days(table)
+        day = f"date={date.isoformat()}"
+        folder = self.day(table, day)
+        return [(day, folder)] if folder else []
+
+    def _listed(self, table: Table, date: dt.date | None, deployment: str | None) -> Iterator[DataFile]:
+        for day, within in self._days(table, date):
+            for own in inside(within, "deployment=") if deployment is None else [f"deployment={encode(deployment)}"]:
                 folder = f"{within}/{own}"
                 place = dt.date.fromisoformat(day.removeprefix("date=")), decode(own.partition("=")[2])
-                for name in _inside(folder, "", ".parquet"):
+                for name in inside(folder, "", ".parquet"):
                     path = Path(folder, name)
                     with contextlib.suppress(FileNotFoundError):  # housekeeping may have removed it since
                         yield DataFile(table.name, *place, path, path.stat().st_size)
@@ -142,7 +160,7 @@ class Warehouse:
         rows = rows.replace_schema_metadata({f"specledger.{key}": value for key, value in metadata.items()})
         aside = self.aside()
         try:
-            self._declare(table)
+            self.declare(table)
             pq.write_table(
                 rows,
                 aside,
@@ -163,15 +181,15 @@ class Warehouse:
             ) from error
         return aside
 
-    def _declare(self, table: Table) -> None:
+    def declare(self, table: Table) -> None:
         """See to it that there is a file of the table's declared schema, which ``scan`` reads along."""
         import pyarrow.parquet as pq
 
-        declared = _declared(self.root, table)
-        if not declared.exists():
+        target = declared(self.root, table)
+        if not target.exists():
             aside = self.aside()
             pq.write_table(table.arrow_schema().empty_table(), aside)
-            self.publish(aside, declared)
+            self.publish(aside, target)
 
     def aside(self, suffix: str = ".parquet") -> Path:
         """A fresh path under the warehouse, on the same file system, that no reader looks at."""
@@ -209,13 +227,10 @@ class Warehouse:
         """
         connection = reading()
         for table in (TABLES[name] for name in names):
-            patiently(partial(self._view, connection, table, dates))
+            every = table is DEPLOYMENTS or dates is None
+            select = self.select(table) if every else self.select_dates(table, dates or ())
+            connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {select}")
         return connection
-
-    def _view(self, connection: duckdb.DuckDBPyConnection, table: Table, dates: Collection[dt.date] | None) -> None:
-        every = table is DEPLOYMENTS or dates is None
-        select = self.select(table) if every else self.select_dates(table, dates or ())
-        connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS {select}")
 
     def select_dates(self, table: Table, dates: Collection[dt.date]) -> str:
         """A SELECT over the files that a table has of these dates; see ``scan``."""
@@ -230,30 +245,13 @@ class Warehouse:
         if not files:
             return table.empty_select()
         _bring(self.root, (file.path for file in files))
-        everything = [str((self.root / table.name).resolve() / "*" / "*" / "*.parquet")]
-        return scan(table, everything, merge=_to_merge(table, (file.path.name for file in files)))
-
-
-def patiently(look: Callable[[], T]) -> T:
-    """What a look at the files of a warehouse gives; another look where one of them was replaced meanwhile.
-
-    What replaces such a file is there before it goes.
-    """
-    import duckdb
-
-    for _ in range(LOOKS - 1):
-        try:
-            return look()
-        except duckdb.Error as error:
-            if not any(words in str(error) for words in _REPLACED):
-                raise
-            time.sleep(LOOK_AGAIN_S)
-    return look()
+        return scan(table, self.globs(table), merge=_to_merge(table, (file.path.name for file in files)))
 
 
 def damaged(path: str | os.PathLike[str], reason: str) -> str:
     """What to say of a Parquet file of a warehouse that cannot be read, and what helps."""
-    folders = set(Path(path).parts)
+    path = kept_as(Path(path))
+    folders = set(path.parts)
     if folders.intersection(TABLES) and folders.isdisjoint(table.name for table in RAW_TABLES):
         helps = "remove it, then run specledger transform --force"
     else:
@@ -306,10 +304,13 @@ def scan(table: Table, paths: list[str], *, merge: bool | None = None) -> str:
     An empty file of the declared schema is read along, so that a column that all the others lack is null. A UNION with
     an empty SELECT would do as well, but DuckDB then reads whole structs where a query needs one field of them.
     """
-    root = Path(paths[0]).parents[3]
-    declared = _declared(root, table)
-    _bring(root, (path for path in (declared, *map(Path, paths)) if "*" not in path.name))
-    known = [str(declared)] if declared.exists() else []
+    root = root_of(Path(paths[0]))
+    empty = declared(root, table)
+    _bring(root, (path for path in (empty, *map(Path, paths)) if "*" not in path.name))
+    known = [str(empty)] if empty.exists() else []
+    # Where all files have these columns, only the footers of those are read that a question needs.
+    alike = f"/{schema_version(table)}/{table.name}/date="
+    by_name = "" if known and all(alike in path for path in paths) else ", union_by_name = true"
     columns = ", ".join(
         f"CAST({quote(column.name)} AS HUGEINT) AS {quote(column.name)}"
         if column.type == "HUGEINT"
@@ -318,7 +319,7 @@ def scan(table: Table, paths: list[str], *, merge: bool | None = None) -> str:
     )
     rows = (
         f"read_parquet([{', '.join(map(literal, known + paths))}], "
-        "hive_partitioning = true, hive_types = {'date': DATE, 'deployment': VARCHAR}, union_by_name = true)"
+        f"hive_partitioning = true, hive_types = {{'date': DATE, 'deployment': VARCHAR}}{by_name})"
     )
     if not known:
         rows = f"({table.empty_select()} UNION ALL BY NAME FROM {rows})"
@@ -374,10 +375,32 @@ def _rising(table: Table) -> list[str]:
     return [name for name in table.arrow_schema().names if name == "byte_offset" or name in table.moment]
 
 
-def _declared(root: Path, table: Table) -> Path:
+def declared(root: Path, table: Table) -> Path:
     """The empty file of a table's declared schema; a schema that changes gets another one."""
-    version = hashlib.sha256(table.ddl().encode()).hexdigest()[:16]
-    return root / "_schema" / table.name / "date=1970-01-01" / "deployment=none" / f"{version}.parquet"
+    return root / "_schema" / table.name / "date=1970-01-01" / "deployment=none" / f"{schema_version(table)}.parquet"
+
+
+@cache
+def schema_version(table: Table) -> str:
+    """A name for the columns that a table is declared to have."""
+    return hashlib.sha256(table.ddl().encode()).hexdigest()[:16]
+
+
+def root_of(path: Path) -> Path:
+    """The warehouse that a file of a table, or a pattern of such files, belongs to; a link that readers follow as well."""
+    above = path.parents
+    return above[6] if _is_link(path) else above[3]
+
+
+def kept_as(path: Path) -> Path:
+    """The path under which a writer keeps the file that readers follow a link to."""
+    above = path.parents
+    return above[6] / path.relative_to(above[3]) if _is_link(path) else path
+
+
+def _is_link(path: Path) -> bool:
+    above = path.parents
+    return len(above) > 6 and above[5].name == READ
 
 
 def is_text(value: str) -> bool:
@@ -410,7 +433,7 @@ def check_deployment(name: str) -> str:
     return name
 
 
-def _inside(folder: str, prefix: str, suffix: str = "") -> list[str]:
+def inside(folder: str, prefix: str, suffix: str = "") -> list[str]:
     """The names of what a folder holds, in order; a folder that may not be read is an error, not an empty one."""
     try:
         names = os.listdir(folder)  # noqa: PTH208

@@ -15,7 +15,7 @@ from ..schemas.errors import UsageError
 from ..schemas.staging import STAGING_TABLES
 from ..schemas.table import literal
 from ..schemas.typed_sql import unreadable
-from ..schemas.warehouse import Warehouse, patiently
+from ..schemas.warehouse import Warehouse
 from .database import Limits, connect, create_views
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ class Answer:
     def fetch(self) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
         """The names of the columns, each of them once, and the rows as Python values."""
         connection, question, parameters = self._ask
-        cursor = patiently(lambda: connection.execute(question, parameters))
+        cursor = connection.execute(question, parameters)
         return _unique(column[0] for column in cursor.description or ()), _rows(cursor)
 
     def arrow(self) -> pa.Table:
         """All rows as an Arrow table."""
         connection, question, parameters = self._ask
-        rows: pa.Table = patiently(lambda: connection.sql(question, params=parameters).to_arrow_table())
+        rows: pa.Table = connection.sql(question, params=parameters).to_arrow_table()
         return rows.rename_columns(_unique(rows.column_names))
 
 

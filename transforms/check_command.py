@@ -19,8 +19,8 @@ from ..schemas.errors import EmptyWarehouse
 from ..schemas.kept import behind, computed
 from ..schemas.marts import DEPLOYMENT_DAYS, RECONCILIATION
 from ..schemas.options import format_option, warehouse_option
+from ..schemas.published import published
 from ..schemas.table import quote
-from ..schemas.warehouse import Warehouse
 
 if TYPE_CHECKING:
     import duckdb
@@ -76,7 +76,7 @@ def check(warehouse: str, deployment: str | None, date: dt.datetime | None, form
 
     Exits with 1 where an identity fails, else with 0; findings and what could not be checked are no faults.
     """
-    house = Warehouse(warehouse).require()
+    house = published(warehouse).require()
     if not house.files(RECONCILIATION) and not house.files(DEPLOYMENT_DAYS):
         if computed(house):
             raise EmptyWarehouse(f"The warehouse {warehouse} holds no row to compute from: the table rejects says why.")

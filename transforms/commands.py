@@ -13,6 +13,7 @@ from ..schemas.engine import EngineChoice
 from ..schemas.errors import UsageError
 from ..schemas.kept import settings_to_compute
 from ..schemas.options import config_option, engine_option, format_option, warehouse_option, written_warehouse_option
+from ..schemas.published import published
 from ..schemas.spark import cluster_of
 from ..schemas.warehouse import Warehouse
 
@@ -82,7 +83,7 @@ def sql(
         raise UsageError("Parquet goes to a file: name it with --out.")
     if out is not None and not out.parent.is_dir():
         raise UsageError(f"The folder {out.parent} of --out does not exist: make it first.")
-    house = Warehouse(warehouse).require()
+    house = published(warehouse).require()
     values = dict(parameter(text) for text in params)
     with asked(house, settings_to_compute(house, config), _question(query, file), values, timeout, memory) as answer:
         if out is None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ..schemas import TABLES
 from ..schemas.config import Settings
 from ..schemas.table import literal, quote
-from ..schemas.warehouse import DATABASE, Warehouse, patiently
+from ..schemas.warehouse import DATABASE, Warehouse
 from .catalog import query, transforms
 from .fingerprints import digest
 from .macros import create_macros, macro_sql
@@ -53,7 +52,7 @@ def create_views(
 ) -> None:
     """Create the views of all tables, or of those named."""
     for statement in view_statements(warehouse, names):
-        patiently(partial(connection.execute, statement))
+        connection.execute(statement)
 
 
 def view_statements(warehouse: Warehouse, names: Container[str] | None = None) -> Iterator[str]:

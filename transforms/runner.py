@@ -6,11 +6,13 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..schemas import CELL_TABLES
+from ..schemas import CELL_TABLES, MART_TABLES, RAW_TABLES, published
 from ..schemas.config import Settings
+from ..schemas.errors import WarehouseLocked
 from ..schemas.kept import keep_beginning, keep_settings
 from ..schemas.lock import exclusive
 from ..schemas.warehouse import Warehouse
@@ -89,7 +91,10 @@ def run(
             log.info("Computed the marts of %s to %s.", some[0], some[-1])
         for some in _ledgers(engine, warehouse, plan):
             plan.ledgers_computed(some)
-        publish_database(warehouse, settings)
+        published.publish(warehouse, (*CELL_TABLES, *MART_TABLES))
+        with suppress(WarehouseLocked), exclusive(warehouse.root, "ingest", wait_s=0):
+            published.publish(warehouse, RAW_TABLES)  # what lies there without an ingest; one that runs does so itself
+        publish_database(published.published(warehouse.root), settings)
         if dates is None:
             keep_beginning(warehouse, began)
     return Summary(tuple(computed), plan.vanished, tuple(days))

@@ -8,12 +8,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import duckdb
 
-from specledger.schemas.warehouse import DATABASE, Warehouse, patiently
+from specledger.schemas.published import published
+from specledger.schemas.warehouse import DATABASE
 from tests.nightly.killed import HOUSEKEEPING, child, contents, finished, nightly
 from tests.nightly.simulated import day, started, trace, write_config, write_night
 from tests.simulator import text
@@ -41,7 +41,7 @@ def read(connect: Callable[[], duckdb.DuckDBPyConnection], done: Path, said: Pat
     while not done.exists():
         for question in QUESTIONS:
             try:
-                if patiently(partial(answer, connect, question)) != (True,):
+                if answer(connect, question) != (True,):
                     wrong.append(f"{question}: not true")
             except duckdb.Error as error:
                 wrong.append(f"{question}: {error}")
@@ -68,7 +68,10 @@ def main(runs: int) -> int:
         shutil.copytree(kept, scene)
 
         done = folder / "done"
-        connects = (Warehouse(warehouse).connect, lambda: duckdb.connect(str(warehouse / DATABASE), read_only=True))
+        connects = (
+            lambda: published(warehouse).connect(),
+            lambda: duckdb.connect(str(warehouse / DATABASE), read_only=True),
+        )
         readers = [
             child(lambda connect=connect, number=number: read(connect, done, folder / f"reader{number}"))
             for number, connect in enumerate(connects)

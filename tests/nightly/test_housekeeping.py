@@ -16,10 +16,11 @@ from specledger.__main__ import cli as program
 from specledger.ingest import ingest
 from specledger.nightly import housekeeping, template, upgrade
 from specledger.nightly.config import Housekeeping, load
-from specledger.schemas import TABLES, exchange, layout
+from specledger.schemas import RAW_TABLES, TABLES, exchange, layout
 from specledger.schemas.config import DEFAULT_SETTINGS
 from specledger.schemas.errors import WarehouseError, WarehouseTooNew
 from specledger.schemas.lock import exclusive
+from specledger.schemas.published import publish
 from specledger.schemas.warehouse import Warehouse
 from specledger.transforms.runner import Summary, run
 from tests.command_line import CommandLine
@@ -183,6 +184,7 @@ def test_status_tells_what_is_there_and_what_is_not(warehouse: Warehouse) -> Non
             os.utime(file.path, (at, at))
     late = warehouse.files(TABLES["requests"], date=day(0))[0].path
     os.utime(late)
+    publish(warehouse, RAW_TABLES)
     (warehouse.root / "_pending").mkdir(exist_ok=True)
     (warehouse.root / "_pending" / "batch.json").touch()
     (warehouse.root / "_tmp" / "old-aside").mkdir()

@@ -12,7 +12,7 @@ import pytest
 from specledger.schemas import TABLES
 from specledger.schemas import warehouse as module
 from specledger.schemas.errors import WarehouseError
-from specledger.schemas.warehouse import LOOKS, Warehouse, damaged, patiently
+from specledger.schemas.warehouse import Warehouse, damaged
 
 TABLE = TABLES["quality"]
 NOBODY = 65_534
@@ -35,32 +35,6 @@ def test_files_are_found_by_date_and_deployment_whatever_its_name(warehouse: War
     assert [file.deployment for file in warehouse.files(TABLE, date=dt.date(2026, 11, 2), deployment="a")] == ["a"]
     assert warehouse.files(TABLE, deployment="*") == warehouse.files(TABLE, date=dt.date(2026, 11, 3)) == []
     assert warehouse.files(TABLES["requests"]) == []
-
-
-@pytest.mark.parametrize("misses", [0, LOOKS - 1, LOOKS])
-def test_a_reader_looks_again_where_a_file_went_that_was_listed(misses: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_AGAIN_S", 0)
-    looked = []
-
-    def look() -> int:
-        looked.append(1)
-        if len(looked) <= misses:
-            duckdb.sql("FROM read_parquet('/nowhere/replaced.parquet')")
-        return 7
-
-    if misses < LOOKS:
-        assert patiently(look) == 7
-    else:
-        with pytest.raises(duckdb.IOException):
-            patiently(look)
-    assert len(looked) == min(misses + 1, LOOKS)
-
-
-def test_a_reader_does_not_look_again_for_other_reasons() -> None:
-    looked = []
-    with pytest.raises(duckdb.CatalogException):
-        patiently(lambda: (looked.append(1), duckdb.sql("FROM nothing_like_it")))
-    assert len(looked) == 1
 
 
 def test_a_folder_that_may_not_be_read_is_an_error_and_not_an_empty_one(warehouse: Warehouse) -> None:

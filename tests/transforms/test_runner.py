@@ -159,9 +159,17 @@ def test_totals_go_on_over_midnight(plain: Warehouse) -> None:
 
 
 def test_what_has_not_changed_is_left_alone(copied: Warehouse) -> None:
-    before = {path: path.stat().st_mtime_ns for path in copied.root.rglob("*.parquet")}
+    def held(*, links: bool) -> dict[Path, int]:
+        paths = [path for path in copied.root.rglob("*.parquet") if links or READ not in path.parts]
+        return {path: path.stat().st_mtime_ns for path in paths}
+
+    before = held(links=False)
     assert transform(copied) == Summary((), (), ())
-    assert {path: path.stat().st_mtime_ns for path in copied.root.rglob("*.parquet")} == before
+    assert held(links=False) == before
+    linked = held(links=True)
+    assert len(linked) > len(before)
+    assert transform(copied) == Summary((), (), ())
+    assert held(links=True) == linked
 
 
 @pytest.mark.parametrize("table", ["cells_requests", "acceptance", "ledger"])

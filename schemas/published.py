@@ -1,0 +1,257 @@
+"""What readers see: hard links to the files of a warehouse, in folders that never change.
+
+DuckDB opens a file more than once while it answers, each time by its name. Were files replaced or removed under their
+names, a question that is being answered would meet another file or none. So writers work on ``<root>/<table>/…`` as they
+like, and when they have done, link what is there now into a folder of its own and say so in ``_read/state.json``, in one
+step. Whoever reads follows that file, or the views of ``specledger.duckdb``, which name the same folders; what they name
+stays for a day after it was followed by something newer.
+
+Layout: ``<root>/_read/<run>/<schema>/<table>/date=…/deployment=…/<file>.parquet``, where ``schema`` tells files that have
+exactly the declared columns from others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from .lock import exclusive
+from .table import Table
+from .warehouse import READ, Warehouse, declared, inside, schema_version
+from .working_copy import OPEN
+
+logger = logging.getLogger(__name__)
+
+GRACE_S = 86_400.0
+"""How long what was followed by something newer stays for those who are still reading it."""
+FORMAT = 1
+UNLIKE = "other"
+"""Where files lie that have not exactly the declared columns: an older specledger wrote them."""
+_SETTLED_NS = 2_000_000_000
+"""Age from which the time of a folder tells that nothing more was done in the same tick of the clock."""
+_NO_LINKS = (errno.EPERM, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+_LOOKS = 5
+_Files = dict[tuple[str, str], int]
+"""The inode of each file of a date, by the name of its deployment's folder and its own."""
+
+
+class Links(NamedTuple):
+    """Where the links of one table's date are, and what they were made from."""
+
+    run: str
+    schema: str
+    stamp: str
+    """Of the folders of the date; empty where these may have changed again unseen."""
+
+    def folder(self, table: str, day: str) -> str:
+        """Where they are below ``_read``."""
+        return f"{self.run}/{self.schema}/{table}/{day}"
+
+
+@dataclass
+class State:
+    """What ``_read/state.json`` says."""
+
+    tables: dict[str, dict[str, Links]] = field(default_factory=dict)
+    """By table and ``date=…``."""
+    followed: dict[str, float] = field(default_factory=dict)
+    """Folders that something newer follows, and since when (seconds since 1970)."""
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps({"format": FORMAT, "tables": self.tables, "followed": self.followed})
+
+    def runs(self) -> set[str]:
+        """All that are named."""
+        named = {links.run for days in self.tables.values() for links in days.values()}
+        return named | {folder.partition("/")[0] for folder in self.followed}
+
+
+def state_of(root: Path) -> State | None:
+    """What readers of a warehouse follow; None where they read its files as they are."""
+    path = root / READ / "state.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["format"] != FORMAT:
+            return None
+        tables = {
+            str(table): {str(day): Links(*map(str, links)) for day, links in days.items()}
+            for table, days in found["tables"].items()
+        }
+        return State(tables, {str(name): float(since) for name, since in found["followed"].items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # the files are there as well, and the next run writes it anew
+
+
+class Published(Warehouse):
+    """A warehouse as its readers see it, in the state that it had when this was made."""
+
+    def __init__(self, root: Path, state: State) -> None:
+        super().__init__(root)
+        self._state = state
+
+    def days(self, table: Table) -> Iterator[tuple[str, str]]:
+        """As of every warehouse, but where the links are."""
+        for day, links in sorted(self._state.tables.get(table.name, {}).items()):
+            yield day, os.path.join(self.root, READ, links.folder(table.name, day))  # noqa: PTH118
+
+    def day(self, table: Table, day: str) -> str | None:
+        """As of every warehouse, but where the links are."""
+        links = self._state.tables.get(table.name, {}).get(day)
+        return links and os.path.join(self.root, READ, links.folder(table.name, day))  # noqa: PTH118
+
+    def globs(self, table: Table) -> list[str]:
+        """One a date."""
+        return [f"{Path(folder).resolve()}/*/*.parquet" for _, folder in self.days(table)]
+
+
+def published(root: str | os.PathLike[str]) -> Warehouse:
+    """The warehouse as its readers see it: whatever runs do meanwhile, what they see stays as it is for a day."""
+    state = state_of(Path(root))
+    return Warehouse(root) if state is None else Published(Path(root), state)
+
+
+def publish(warehouse: Warehouse, tables: Iterable[Table], now: float | None = None) -> None:
+    """Let readers see what these tables hold now; who calls it must hold the lock of those who write them.
+
+    Where files cannot be linked, readers get the files themselves. Those of a working copy of an object store have
+    published states of that.
+    """
+    root = warehouse.root.resolve()
+    if root in OPEN:
+        return
+    now = time.time() if now is None else now
+    with exclusive(root, "read"):
+        state = state_of(root) or State()
+        aside = warehouse.aside("-aside")
+        before = state.text()
+        try:
+            for table in tables:
+                _follow(warehouse, table, state, aside, now)
+        except OSError as error:
+            shutil.rmtree(aside, ignore_errors=True)
+            if error.errno not in _NO_LINKS:
+                raise
+            logger.debug("%s takes no hard links (%s): readers read the files themselves", root, error)
+            shutil.rmtree(root / READ, ignore_errors=True)
+            return
+        if aside.exists():
+            (root / READ).mkdir(mode=0o700, exist_ok=True)
+            aside.rename(root / READ / aside.name.partition("-")[0])
+        _expire(root / READ, state, now)
+        if state.text() != before:
+            draft = warehouse.aside(".json")
+            draft.write_text(state.text(), encoding="utf-8")
+            warehouse.publish(draft, root / READ / "state.json")
+        _sweep(root / READ, state)
+
+
+def _follow(warehouse: Warehouse, table: Table, state: State, aside: Path, now: float) -> None:
+    """Link the dates of a table that have changed, and note what they were linked from."""
+    root, run = warehouse.root, aside.name.partition("-")[0]
+    known = state.tables.get(table.name, {})
+    held = {name for name in state.runs() if (root / READ / name).is_dir()}
+    present: dict[str, Links] = {}
+    for day, folder in Warehouse.days(warehouse, table):
+        links = known.get(day)
+        if links and links.run not in held:
+            links = None
+        stamp = _stamp(folder, now)
+        if links and stamp and links.stamp == stamp:
+            present[day] = links
+            continue
+        files = _files(folder)
+        if not files:
+            continue
+        if links and _files(os.path.join(root, READ, links.folder(table.name, day))) == files:  # noqa: PTH118
+            present[day] = links._replace(stamp=stamp)
+            continue
+        schema = _linked(warehouse, table, folder, aside)
+        present[day] = Links(run, schema, stamp)
+    for day, links in known.items():
+        if (day not in present or present[day].run != links.run) and links.run in held:
+            state.followed.setdefault(links.folder(table.name, day), now)
+    if present:
+        state.tables[table.name] = present
+    else:
+        state.tables.pop(table.name, None)
+
+
+def _linked(warehouse: Warehouse, table: Table, folder: str, aside: Path) -> str:
+    """Link the files of a date, which may be joined by others meanwhile; the schema under which they lie."""
+    for look in range(_LOOKS):
+        files = _files(folder)
+        schema = _schema(warehouse, table, [f"{folder}/{own}/{name}" for own, name in files])
+        target = aside / schema / table.name / Path(folder).name
+        try:
+            for own, name in files:
+                (target / own).mkdir(parents=True, exist_ok=True, mode=0o700)
+                os.link(f"{folder}/{own}/{name}", target / own / name)
+            return schema
+        except FileNotFoundError:  # one that was found was replaced by others
+            shutil.rmtree(target, ignore_errors=True)
+            if look == _LOOKS - 1:
+                raise
+    raise AssertionError
+
+
+def _schema(warehouse: Warehouse, table: Table, paths: Iterable[str]) -> str:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with contextlib.suppress(OSError, pa.ArrowException):
+        same = pq.read_metadata(declared(warehouse.root, table)).schema
+        if all(pq.read_metadata(path).schema.equals(same) for path in paths):
+            return schema_version(table)
+    return UNLIKE
+
+
+def _stamp(folder: str, now: float) -> str:
+    """What the folders of a date's deployments look like from outside; nothing where one of them is too young."""
+    seen = []
+    for own in inside(folder, "deployment="):
+        with contextlib.suppress(FileNotFoundError):
+            status = os.stat(f"{folder}/{own}")  # noqa: PTH116
+            seen.append((own, status.st_mtime_ns, status.st_ino))
+    if any(modified > now * 1e9 - _SETTLED_NS for _, modified, _ in seen):
+        return ""
+    return hashlib.sha256(repr(seen).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _files(folder: str) -> _Files:
+    found: _Files = {}
+    for own in inside(folder, "deployment="):
+        for name in inside(f"{folder}/{own}", "", ".parquet"):
+            with contextlib.suppress(FileNotFoundError):
+                found[own, name] = os.stat(f"{folder}/{own}/{name}").st_ino  # noqa: PTH116
+    return found
+
+
+def _expire(read: Path, state: State, now: float) -> None:
+    """Remove what was followed long ago, and the folders that are empty then; a clock set back waits no longer."""
+    for folder, since in list(state.followed.items()):
+        if not now - GRACE_S < since <= now + GRACE_S:
+            del state.followed[folder]
+            path = read / folder
+            shutil.rmtree(path, ignore_errors=True)
+            for above in list(path.parents)[:3]:
+                with contextlib.suppress(OSError):
+                    above.rmdir()
+
+
+def _sweep(read: Path, state: State) -> None:
+    """Remove what no state names: a run was ended before it could say so."""
+    runs = state.runs()
+    for name in inside(str(read), ""):
+        if name not in runs and name != "state.json":
+            shutil.rmtree(read / name, ignore_errors=True)

@@ -1,0 +1,261 @@
+"""What readers see of a warehouse that is being written."""
+
+from __future__ import annotations
+
+import datetime as dt
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specledger.schemas import TABLES
+from specledger.schemas.published import GRACE_S, UNLIKE, Published, publish, published, state_of
+from specledger.schemas.warehouse import READ, Warehouse, damaged, schema_version
+from tests.scale import scaled
+
+TABLE = TABLES["quality"]
+DAYS = dt.date(2026, 11, 1), dt.date(2026, 11, 2)
+
+
+def rows(count: int, task: str = "gsm8k") -> pa.Table:
+    schema = TABLE.arrow_schema()
+    given: dict[str, list[object]] = {"task": [task] * count, "value": [float(number) for number in range(count)]}
+    for one in schema:
+        given.setdefault(one.name, [None if one.nullable else "x" if pa.types.is_string(one.type) else 0] * count)
+    return pa.table(given, schema=schema)
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    made = Warehouse(tmp_path / "warehouse")
+    for day in DAYS:
+        for deployment in ("a", "b c"):
+            made.write(TABLE, day, deployment, "one", rows(2))
+    return made
+
+
+def counted(warehouse: Warehouse) -> int:
+    with warehouse.connect([TABLE.name]) as connection:
+        (found,) = connection.execute("SELECT count(*) FROM quality").fetchone() or ()
+    return int(found)
+
+
+def linked(warehouse: Warehouse) -> set[tuple[dt.date, str, str, int]]:
+    return {(one.date, one.deployment, one.path.name, one.path.stat().st_ino) for one in warehouse.files(TABLE)}
+
+
+def replace_and_remove(warehouse: Warehouse) -> None:
+    warehouse.write(TABLE, DAYS[0], "a", "one", rows(9, "mmlu"))
+    (warehouse.partition(TABLE, DAYS[1], "a") / "one.parquet").unlink()
+
+
+def test_readers_see_the_files_themselves_until_something_was_published(warehouse: Warehouse) -> None:
+    assert counted(published(warehouse.root)) == 8
+    replace_and_remove(warehouse)
+    assert counted(published(warehouse.root)) == 13
+
+
+def test_readers_see_what_was_published_whatever_is_done_to_the_files(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
+    before = published(warehouse.root)
+    assert isinstance(before, Published)
+    with before.connect([TABLE.name]) as connection:
+        replace_and_remove(warehouse)
+        assert connection.execute("SELECT count(*), max(task) FROM quality").fetchone() == (8, "gsm8k")
+        assert counted(published(warehouse.root)) == 8
+        publish(warehouse, [TABLE])
+        assert connection.execute("SELECT count(*), max(task) FROM quality").fetchone() == (8, "gsm8k")
+    assert counted(before) == 8
+    after = published(warehouse.root)
+    assert counted(after) == 13
+    assert linked(after) == linked(warehouse)
+    assert after.files(TABLE, date=DAYS[1], deployment="a") == []
+    assert after.files(TABLE, date=dt.date(2026, 11, 3)) == []
+    assert counted(Warehouse(warehouse.root)) == 13
+
+
+def test_only_dates_that_changed_get_new_folders(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
+    first = state_of(warehouse.root)
+    replace_and_remove(warehouse)
+    warehouse.write(TABLE, DAYS[1], "a", "one", rows(1))
+    for day in DAYS:
+        (warehouse.partition(TABLE, day, "a") / "one.parquet").touch()
+    publish(warehouse, [TABLE])
+    second = state_of(warehouse.root)
+    publish(warehouse, [TABLE])
+    assert first and second
+    assert state_of(warehouse.root) == second
+    runs = [{day: links.run for day, links in state.tables[TABLE.name].items()} for state in (first, second)]
+    assert runs[0].keys() == runs[1].keys()
+    assert all(runs[0][day] != runs[1][day] for day in runs[0])
+    warehouse.write(TABLE, DAYS[0], "b c", "one", rows(3))
+    publish(warehouse, [TABLE])
+    third = state_of(warehouse.root)
+    assert third and [third.tables[TABLE.name][day] == links for day, links in second.tables[TABLE.name].items()] == [
+        False,
+        True,
+    ]
+
+
+def test_what_was_followed_goes_after_its_time(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE], now=1e9)
+    old = published(warehouse.root)
+    replace_and_remove(warehouse)
+    publish(warehouse, [TABLE], now=1e9 + 10)
+    publish(warehouse, [TABLE], now=1e9 + 10 + GRACE_S - 1)
+    assert counted(old) == 8
+    publish(warehouse, [TABLE], now=1e9 + 10 + GRACE_S)
+    state = state_of(warehouse.root)
+    assert state and not state.followed
+    assert {path.name for path in (warehouse.root / READ).iterdir()} == {"state.json", *state.runs()}
+    assert counted(published(warehouse.root)) == 13
+
+
+def test_a_clock_that_was_set_back_keeps_nothing_for_ever(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE], now=2e9)
+    replace_and_remove(warehouse)
+    publish(warehouse, [TABLE], now=2e9)
+    publish(warehouse, [TABLE], now=1e9)
+    state = state_of(warehouse.root)
+    assert state and not state.followed
+
+
+def test_a_run_that_was_ended_leaves_nothing(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
+    left = warehouse.root / READ / "0123456789abcdef" / "x"
+    left.mkdir(parents=True)
+    publish(warehouse, [TABLE])
+    assert not left.parent.exists()
+    assert counted(published(warehouse.root)) == 8
+
+
+def test_folders_that_were_lost_are_made_again(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
+    state = state_of(warehouse.root)
+    assert state
+    for run in state.runs():
+        shutil.rmtree(warehouse.root / READ / run)
+    publish(warehouse, [TABLE])
+    assert counted(published(warehouse.root)) == 8
+
+
+def test_a_copy_of_a_warehouse_is_linked_anew(warehouse: Warehouse, tmp_path: Path) -> None:
+    publish(warehouse, [TABLE])
+    copy = Warehouse(shutil.copytree(warehouse.root, tmp_path / "copy"))
+    assert counted(published(copy.root)) == 8
+    replace_and_remove(copy)
+    publish(copy, [TABLE])
+    assert linked(published(copy.root)) == linked(copy)
+    assert counted(published(warehouse.root)) == 8
+
+
+def test_where_files_cannot_be_linked_readers_get_the_files(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(warehouse, [TABLE])
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    replace_and_remove(warehouse)
+    publish(warehouse, [TABLE])
+    assert not (warehouse.root / READ).exists()
+    assert not list((warehouse.root / "_tmp").glob("*-aside"))
+    assert counted(published(warehouse.root)) == 13
+
+
+def test_a_full_disk_is_an_error_and_readers_see_what_they_saw(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(warehouse, [TABLE])
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    replace_and_remove(warehouse)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", full)
+        with pytest.raises(Exception, match="No space is left"):
+            publish(warehouse, [TABLE])
+    assert counted(published(warehouse.root)) == 8
+    publish(warehouse, [TABLE])
+    assert counted(published(warehouse.root)) == 13
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}', '{"format": 1, "tables": 3, "followed": {}}'])
+def test_a_state_that_cannot_be_read_is_made_anew(text: str, warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
+    (warehouse.root / READ / "state.json").write_text(text)
+    assert counted(published(warehouse.root)) == 8
+    replace_and_remove(warehouse)
+    assert counted(published(warehouse.root)) == 13
+    publish(warehouse, [TABLE])
+    assert isinstance(published(warehouse.root), Published)
+
+
+def test_files_with_other_columns_lie_apart_and_are_read_by_name(warehouse: Warehouse) -> None:
+    older = warehouse.partition(TABLE, DAYS[0], "a") / "older.parquet"
+    pq.write_table(rows(1).select(["task", "value"]), older)
+    publish(warehouse, [TABLE])
+    state = state_of(warehouse.root)
+    assert state
+    schemas = [links.schema for links in state.tables[TABLE.name].values()]
+    assert schemas == [UNLIKE, schema_version(TABLE)]
+    readable = published(warehouse.root)
+    assert "union_by_name" in readable.select(TABLE)
+    assert "union_by_name" not in readable.select_dates(TABLE, [DAYS[1]])
+    assert counted(readable) == 9
+    older.unlink()
+    publish(warehouse, [TABLE])
+    assert "union_by_name" not in published(warehouse.root).select(TABLE)
+
+
+def test_damage_is_told_of_the_file_that_can_be_mended(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
+    link = published(warehouse.root).files(TABLE)[0].path
+    kept = warehouse.files(TABLE)[0].path
+    assert f"/{READ}/" in str(link)
+    assert damaged(link, "no footer") == damaged(kept, "no footer")
+    assert str(kept) in damaged(link, "no footer")
+
+
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(["write", "remove", "publish"]), st.sampled_from(DAYS), st.sampled_from("ab")),
+    max_size=12,
+)
+
+
+@given(changes=CHANGES)
+@settings(max_examples=scaled(40), deadline=None)
+def test_what_is_published_last_is_what_is_there(changes: list[tuple[str, dt.date, str]], tmp_path_factory) -> None:  # type: ignore[no-untyped-def]
+    warehouse = Warehouse(tmp_path_factory.mktemp("changed"))
+    for number, (change, day, deployment) in enumerate(changes):
+        if change == "write":
+            warehouse.write(TABLE, day, deployment, f"n{number % 3}", rows(1 + number % 2))
+        elif change == "remove":
+            for file in warehouse.files(TABLE, date=day, deployment=deployment)[:1]:
+                file.path.unlink()
+        else:
+            publish(warehouse, [TABLE])
+    publish(warehouse, [TABLE])
+    assert linked(published(warehouse.root)) == linked(warehouse)
+    assert counted(published(warehouse.root)) == counted(warehouse)
+
+
+def test_a_session_of_plain_duckdb_is_not_disturbed(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE VIEW seen AS {published(warehouse.root).select(TABLE)}")
+        for count in range(1, 6):
+            warehouse.write(TABLE, DAYS[0], "a", "one", rows(count, "mmlu"))
+            publish(warehouse, [TABLE])
+            assert connection.execute("SELECT count(*), max(task) FROM seen").fetchone() == (8, "gsm8k")
