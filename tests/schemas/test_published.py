@@ -91,7 +91,8 @@ def test_only_dates_that_changed_get_new_folders(warehouse: Warehouse) -> None:
     publish(warehouse, [TABLE])
     second = state_of(warehouse.root)
     publish(warehouse, [TABLE])
-    assert first and second
+    assert first
+    assert second
     assert state_of(warehouse.root) == second
     runs = [{day: links.run for day, links in state.tables[TABLE.name].items()} for state in (first, second)]
     assert runs[0].keys() == runs[1].keys()
@@ -99,7 +100,8 @@ def test_only_dates_that_changed_get_new_folders(warehouse: Warehouse) -> None:
     warehouse.write(TABLE, DAYS[0], "b c", "one", rows(3))
     publish(warehouse, [TABLE])
     third = state_of(warehouse.root)
-    assert third and [third.tables[TABLE.name][day] == links for day, links in second.tables[TABLE.name].items()] == [
+    assert third
+    assert [third.tables[TABLE.name][day] == links for day, links in second.tables[TABLE.name].items()] == [
         False,
         True,
     ]
@@ -114,7 +116,8 @@ def test_what_was_followed_goes_after_its_time(warehouse: Warehouse) -> None:
     assert counted(old) == 8
     publish(warehouse, [TABLE], now=1e9 + 10 + GRACE_S)
     state = state_of(warehouse.root)
-    assert state and not state.followed
+    assert state
+    assert not state.followed
     assert {path.name for path in (warehouse.root / READ).iterdir()} == {"state.json", *state.runs()}
     assert counted(published(warehouse.root)) == 13
 
@@ -125,7 +128,8 @@ def test_a_clock_that_was_set_back_keeps_nothing_for_ever(warehouse: Warehouse) 
     publish(warehouse, [TABLE], now=2e9)
     publish(warehouse, [TABLE], now=1e9)
     state = state_of(warehouse.root)
-    assert state and not state.followed
+    assert state
+    assert not state.followed
 
 
 def test_a_run_that_was_ended_leaves_nothing(warehouse: Warehouse) -> None:

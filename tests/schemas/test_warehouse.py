@@ -6,11 +6,9 @@ import datetime as dt
 import os
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from specledger.schemas import TABLES
-from specledger.schemas import warehouse as module
 from specledger.schemas.errors import WarehouseError
 from specledger.schemas.warehouse import Warehouse, damaged
 

@@ -18,7 +18,7 @@ import pytest
 from specledger.schemas import TABLES
 from specledger.schemas.config import DEFAULT_SETTINGS, GoodputLimits, Settings, parse_load_bands
 from specledger.schemas.errors import EmptyWarehouse
-from specledger.schemas.warehouse import DATABASE, Warehouse
+from specledger.schemas.warehouse import DATABASE, READ, Warehouse
 from specledger.transforms import cells_run
 from specledger.transforms.database import Limits
 from specledger.transforms.partitions import Partition
