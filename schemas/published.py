@@ -41,6 +41,8 @@ _SETTLED_NS = 2_000_000_000
 """Age from which the time of a folder tells that nothing more was done in the same tick of the clock."""
 _NO_LINKS = (errno.EPERM, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 _LOOKS = 5
+_MOST_FOLDERS, _NEWEST = 32, 8
+"""Folders of few dates from which on they are made one, and how many then stay as they are: these may still change."""
 _Files = dict[tuple[str, str], int]
 """The inode of each file of a date, by the name of its deployment's folder and its own."""
 
@@ -53,9 +55,9 @@ class Links(NamedTuple):
     stamp: str
     """Of the folders of the date; empty where these may have changed again unseen."""
 
-    def folder(self, table: str, day: str) -> str:
-        """Where they are below ``_read``."""
-        return f"{self.run}/{self.schema}/{table}/{day}"
+    def folder(self, table: str) -> str:
+        """Where the links of all dates of the same run and table are, below ``_read``."""
+        return f"{self.run}/{self.schema}/{table}"
 
 
 @dataclass
@@ -65,7 +67,7 @@ class State:
     tables: dict[str, dict[str, Links]] = field(default_factory=dict)
     """By table and ``date=…``."""
     followed: dict[str, float] = field(default_factory=dict)
-    """Folders that something newer follows, and since when (seconds since 1970)."""
+    """Folders of which no date is read any more, and since when (seconds since 1970)."""
 
     def text(self) -> str:
         """As JSON."""
@@ -103,16 +105,18 @@ class Published(Warehouse):
     def days(self, table: Table) -> Iterator[tuple[str, str]]:
         """As of every warehouse, but where the links are."""
         for day, links in sorted(self._state.tables.get(table.name, {}).items()):
-            yield day, os.path.join(self.root, READ, links.folder(table.name, day))  # noqa: PTH118
+            yield day, os.path.join(self.root, READ, links.folder(table.name), day)  # noqa: PTH118
 
     def day(self, table: Table, day: str) -> str | None:
         """As of every warehouse, but where the links are."""
         links = self._state.tables.get(table.name, {}).get(day)
-        return links and os.path.join(self.root, READ, links.folder(table.name, day))  # noqa: PTH118
+        return links and os.path.join(self.root, READ, links.folder(table.name), day)  # noqa: PTH118
 
     def globs(self, table: Table) -> list[str]:
-        """One a date."""
-        return [f"{Path(folder).resolve()}/*/*.parquet" for _, folder in self.days(table)]
+        """One for each run whose links are read: of none of these does a reader see some dates and others not."""
+        folders = dict.fromkeys(links.folder(table.name) for links in self._state.tables.get(table.name, {}).values())
+        top = self.root.resolve() / READ
+        return [f"{top}/{folder}/*/*/*.parquet" for folder in folders]
 
 
 def published(root: str | os.PathLike[str]) -> Warehouse:
@@ -157,52 +161,73 @@ def publish(warehouse: Warehouse, tables: Iterable[Table], now: float | None = N
 
 
 def _follow(warehouse: Warehouse, table: Table, state: State, aside: Path, now: float) -> None:
-    """Link the dates of a table that have changed, and note what they were linked from."""
-    root, run = warehouse.root, aside.name.partition("-")[0]
+    """Link the dates of a table that have changed, and note what they were linked from.
+
+    With a date all others move that lie in the same folder, so that this is followed as a whole: a reader that comes too
+    late finds none of them, and never some.
+    """
+    read, run = warehouse.root / READ, aside.name.partition("-")[0]
     known = state.tables.get(table.name, {})
-    held = {name for name in state.runs() if (root / READ / name).is_dir()}
-    present: dict[str, Links] = {}
+    held = {folder for folder in {links.folder(table.name) for links in known.values()} if (read / folder).is_dir()}
+    same: dict[str, Links] = {}
+    other: dict[str, Links] = {}
     for day, folder in Warehouse.days(warehouse, table):
         links = known.get(day)
-        if links and links.run not in held:
-            links = None
         stamp = _stamp(folder, now)
-        if links and stamp and links.stamp == stamp:
-            present[day] = links
-            continue
-        files = _files(folder)
-        if not files:
-            continue
-        if links and _files(os.path.join(root, READ, links.folder(table.name, day))) == files:  # noqa: PTH118
-            present[day] = links._replace(stamp=stamp)
-            continue
-        schema = _linked(warehouse, table, folder, aside)
-        present[day] = Links(run, schema, stamp)
+        if links and links.folder(table.name) in held:
+            place = f"{read}/{links.folder(table.name)}/{day}"
+            if (stamp and links.stamp == stamp) or _files(place) == _files(folder):
+                same[day] = links._replace(stamp=stamp)
+                continue
+        if schema := _linked(warehouse, table, folder, aside):
+            other[day] = Links(run, schema, stamp)
+    left = held - {known[day].folder(table.name) for day in known.keys() - same.keys()}
+    left -= _scattered(table, same)
+    for day, links in same.items():
+        if (folder := links.folder(table.name)) not in left:
+            target = aside / links.schema / table.name / day
+            _link(f"{read}/{folder}/{day}", _files(f"{read}/{folder}/{day}"), target)
+            other[day] = links._replace(run=run)
+    state.followed |= dict.fromkeys(sorted(held - left), now)
+    state.tables[table.name] = same | other
+    if not state.tables[table.name]:
+        del state.tables[table.name]
+
+
+def _scattered(table: Table, known: dict[str, Links]) -> set[str]:
+    """Folders of few dates each that had better be one, which makes short views; those of the newest dates stay."""
+    days: dict[str, list[str]] = {}
     for day, links in known.items():
-        if (day not in present or present[day].run != links.run) and links.run in held:
-            state.followed.setdefault(links.folder(table.name, day), now)
-    if present:
-        state.tables[table.name] = present
-    else:
-        state.tables.pop(table.name, None)
+        days.setdefault(links.folder(table.name), []).append(day)
+    small = sorted((max(own), folder) for folder, own in days.items() if len(own) < _MOST_FOLDERS)
+    return {folder for _, folder in small[:-_NEWEST]} if len(small) > _MOST_FOLDERS else set()
 
 
-def _linked(warehouse: Warehouse, table: Table, folder: str, aside: Path) -> str:
-    """Link the files of a date, which may be joined by others meanwhile; the schema under which they lie."""
+def _linked(warehouse: Warehouse, table: Table, folder: str, aside: Path) -> str | None:
+    """Link the files of a date, which may be joined by others meanwhile; the schema under which they lie, if any."""
     for look in range(_LOOKS):
         files = _files(folder)
+        if not files:
+            break
         schema = _schema(warehouse, table, [f"{folder}/{own}/{name}" for own, name in files])
         target = aside / schema / table.name / Path(folder).name
         try:
-            for own, name in files:
-                (target / own).mkdir(parents=True, exist_ok=True, mode=0o700)
-                os.link(f"{folder}/{own}/{name}", target / own / name)
+            _link(folder, files, target)
             return schema
         except FileNotFoundError:  # one that was found was replaced by others
             shutil.rmtree(target, ignore_errors=True)
             if look == _LOOKS - 1:
                 raise
-    raise AssertionError
+    return None
+
+
+def _link(folder: str, files: Iterable[tuple[str, str]], target: Path) -> None:
+    made = set()
+    for own, name in files:
+        if own not in made:
+            (target / own).mkdir(parents=True, exist_ok=True, mode=0o700)
+            made.add(own)
+        os.link(f"{folder}/{own}/{name}", f"{target}/{own}/{name}")
 
 
 def _schema(warehouse: Warehouse, table: Table, paths: Iterable[str]) -> str:

@@ -309,7 +309,7 @@ def scan(table: Table, paths: list[str], *, merge: bool | None = None) -> str:
     _bring(root, (path for path in (empty, *map(Path, paths)) if "*" not in path.name))
     known = [str(empty)] if empty.exists() else []
     # Where all files have these columns, only the footers of those are read that a question needs.
-    alike = f"/{schema_version(table)}/{table.name}/date="
+    alike = f"/{schema_version(table)}/{table.name}/"
     by_name = "" if known and all(alike in path for path in paths) else ", union_by_name = true"
     columns = ", ".join(
         f"CAST({quote(column.name)} AS HUGEINT) AS {quote(column.name)}"

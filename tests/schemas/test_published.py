@@ -81,30 +81,53 @@ def test_readers_see_what_was_published_whatever_is_done_to_the_files(warehouse:
     assert counted(Warehouse(warehouse.root)) == 13
 
 
-def test_only_dates_that_changed_get_new_folders(warehouse: Warehouse) -> None:
+def runs(warehouse: Warehouse) -> dict[str, str]:
+    """Which run linked each date."""
+    state = state_of(warehouse.root)
+    assert state
+    return {day: links.run for day, links in state.tables[TABLE.name].items()}
+
+
+def test_dates_stay_where_they_are_unless_one_that_lies_with_them_changes(warehouse: Warehouse) -> None:
     publish(warehouse, [TABLE])
-    first = state_of(warehouse.root)
-    replace_and_remove(warehouse)
-    warehouse.write(TABLE, DAYS[1], "a", "one", rows(1))
-    for day in DAYS:
-        (warehouse.partition(TABLE, day, "a") / "one.parquet").touch()
+    first = runs(warehouse)
+    warehouse.write(TABLE, dt.date(2026, 11, 3), "a", "one", rows(1))
     publish(warehouse, [TABLE])
-    second = state_of(warehouse.root)
+    second = runs(warehouse)
+    assert second.pop("date=2026-11-03") not in first.values()
+    assert second == first
+    before = state_of(warehouse.root)
     publish(warehouse, [TABLE])
-    assert first
-    assert second
-    assert state_of(warehouse.root) == second
-    runs = [{day: links.run for day, links in state.tables[TABLE.name].items()} for state in (first, second)]
-    assert runs[0].keys() == runs[1].keys()
-    assert all(runs[0][day] != runs[1][day] for day in runs[0])
+    assert state_of(warehouse.root) == before
     warehouse.write(TABLE, DAYS[0], "b c", "one", rows(3))
+    old = published(warehouse.root)
     publish(warehouse, [TABLE])
-    third = state_of(warehouse.root)
-    assert third
-    assert [third.tables[TABLE.name][day] == links for day, links in second.tables[TABLE.name].items()] == [
-        False,
-        True,
-    ]
+    third = runs(warehouse)
+    assert third["date=2026-11-01"] == third["date=2026-11-02"] not in before.runs()
+    assert third["date=2026-11-03"] in before.runs()
+    assert (counted(old), counted(published(warehouse.root))) == (9, 10)
+
+
+def test_a_reader_that_comes_too_late_finds_nothing_rather_than_half(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE], now=1e9)
+    with published(warehouse.root).connect([TABLE.name]) as late:
+        warehouse.write(TABLE, DAYS[0], "a", "one", rows(9))
+        publish(warehouse, [TABLE], now=1e9)
+        publish(warehouse, [TABLE], now=1e9 + GRACE_S)
+        with pytest.raises(duckdb.IOException, match="No files found"):
+            late.execute("SELECT count(*) FROM quality")
+
+
+def test_many_nights_lie_in_few_folders(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path / "warehouse")
+    most = 0
+    for number in range(70):
+        warehouse.write(TABLE, DAYS[0] + dt.timedelta(number), "a", "one", rows(1))
+        publish(warehouse, [TABLE], now=1e9)
+        most = max(most, len(published(warehouse.root).globs(TABLE)))
+    assert 20 < most < 40
+    assert linked(published(warehouse.root)) == linked(warehouse)
+    assert counted(published(warehouse.root)) == 70
 
 
 def test_what_was_followed_goes_after_its_time(warehouse: Warehouse) -> None:
