@@ -42,6 +42,7 @@ from specledger.nightly import record
 from specledger.reports import trend
 from specledger.schemas import RAW_TABLES, TABLES
 from specledger.schemas.config import DEFAULT_SETTINGS
+from specledger.schemas.published import publish, published
 from specledger.schemas.raw import DEPLOYMENTS, INGESTED_FILES
 from specledger.schemas.table import Table
 from specledger.schemas.warehouse import Warehouse
@@ -245,12 +246,13 @@ class House:
         if ingested:
             time.sleep(SETTLED_S)
             ingest(self.warehouse, [self.folder / "input"], deployment=deployment, timezone="UTC")
+        if self.models is not self:  # without, the next run would write the views of all tables anew
+            shutil.copytree(self.models.warehouse.root / "_schema", self.warehouse.root / "_schema", dirs_exist_ok=True)
         for date, seed in nights:
             for table in TABLES.values():
                 if table.kind in ("cells", "mart"):
                     self._lay(table, date, day(1 + seed), deployment)
-        if self.models is not self:  # without, the next run would write the views of all tables anew
-            shutil.copytree(self.models.warehouse.root / "_schema", self.warehouse.root / "_schema", dirs_exist_ok=True)
+            publish(self.warehouse, TABLES.values())  # one by one, as nights do
         self._count_as_computed()
 
     def _lay(self, table: Table, date: dt.date, model: dt.date, deployment: str) -> None:
@@ -285,7 +287,7 @@ class House:
             plan.cells_computed([partition for partition, _ in plan.changed()])
             plan.marts_computed(plan.days_with_other_marts(), plain=())  # all of them speculate
             plan.ledgers_computed(plan.days_with_other_ledgers())
-        publish_database(self.warehouse, DEFAULT_SETTINGS)
+        publish_database(published(self.warehouse.root), DEFAULT_SETTINGS)
 
     def lay_reports(self, nights: Sequence[tuple[dt.date, int]], baseline: str, model: dt.date) -> None:
         """The reports of nights, copies of one with another date, in the index as well."""
