@@ -121,7 +121,7 @@ class Published(Warehouse):
 
 def published(root: str | os.PathLike[str]) -> Warehouse:
     """The warehouse as its readers see it: whatever runs do meanwhile, what they see stays as it is for a day."""
-    state = state_of(Path(root))
+    state = None if Path(root).resolve() in OPEN else state_of(Path(root))
     return Warehouse(root) if state is None else Published(Path(root), state)
 
 
