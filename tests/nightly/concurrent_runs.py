@@ -35,6 +35,18 @@ def answer(connect: Callable[[], duckdb.DuckDBPyConnection], question: str) -> t
         return connection.execute(question).fetchone()
 
 
+def session(connect: Callable[[], duckdb.DuckDBPyConnection]) -> Callable[[], duckdb.DuckDBPyConnection]:
+    """Another cursor of the same session, however often it is asked for."""
+    sessions: list[duckdb.DuckDBPyConnection] = []
+
+    def cursor() -> duckdb.DuckDBPyConnection:
+        if not sessions:
+            sessions.append(connect())
+        return sessions[0].cursor()
+
+    return cursor
+
+
 def read(connect: Callable[[], duckdb.DuckDBPyConnection], done: Path, said: Path) -> None:
     """Ask all questions again and again until a file appears; what was wrong goes to another, with how often asked."""
     asked, wrong = 0, []
@@ -71,6 +83,7 @@ def main(runs: int) -> int:
         connects = (
             lambda: published(warehouse).connect(),
             lambda: duckdb.connect(str(warehouse / DATABASE), read_only=True),
+            session(lambda: duckdb.connect(str(warehouse / DATABASE), read_only=True)),
         )
         readers = [
             child(lambda connect=connect, number=number: read(connect, done, folder / f"reader{number}"))
