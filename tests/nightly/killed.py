@@ -22,7 +22,8 @@ from specledger.ingest.publishing import ABANDONED_S, recover
 from specledger.nightly import config, run
 from specledger.reports import model, writers
 from specledger.schemas import TABLES
-from specledger.schemas.warehouse import Warehouse
+from specledger.schemas.published import GRACE_S, publish, published, state_of
+from specledger.schemas.warehouse import READ, Warehouse
 from tests.nightly.simulated import day, started, trace, write_config, write_night
 from tests.simulator import text
 
@@ -55,13 +56,14 @@ def nightly(folder: Path, number: int) -> None:
 
 
 def contents(warehouse: Path) -> str:
-    """A hash of all rows of all tables, whatever their order and files."""
+    """A hash of all rows of all tables as readers see them, whatever their order and files, and whether all are there."""
     state = hashlib.sha256()
-    with Warehouse(warehouse).connect() as connection:
+    with published(warehouse).connect() as connection, Warehouse(warehouse).connect() as kept:
         for table in TABLES.values():
             names = ", ".join(f'"{name}"' for name in table.names if name not in MOMENTS)
             rows = sorted(map(repr, connection.execute(f"SELECT {names} FROM {table.name}").fetchall()))
-            state.update(repr((table.name, rows)).encode())
+            count = kept.execute(f"SELECT count(*) FROM {table.name}").fetchone()
+            state.update(repr((table.name, rows, count == (len(rows),))).encode())
     return state.hexdigest()
 
 
@@ -71,8 +73,14 @@ def leftovers(warehouse: Path) -> list[str]:
     for path in aside:
         long_ago = time.time() - ABANDONED_S - 60
         os.utime(path, (long_ago, long_ago))
-    recover(Warehouse(warehouse))
-    return [str(path) for name in ("_tmp", "_pending") for path in (warehouse / name).glob("*")]
+    house = Warehouse(warehouse)
+    recover(house)
+    publish(house, TABLES.values(), now=time.time() + GRACE_S + 60)
+    state = state_of(warehouse)
+    needed = {"state.json", *(state.runs() if state else ())}
+    unread = [str(path) for path in (warehouse / READ).glob("*") if path.name not in needed]
+    unread += list(state.followed if state else ())
+    return unread + [str(path) for name in ("_tmp", "_pending") for path in (warehouse / name).glob("*")]
 
 
 class Trial(Protocol):
