@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import logging
 import shutil
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..schemas import RAW_TABLES
 from ..schemas.errors import SpecledgerError
 from ..schemas.lock import exclusive
-from ..schemas.published import publish
+from ..schemas.published import publishing
 from .batch import Batch
 from .content_hash import digest, hexdigest
 from .deployments import ensure_deployments, store_labels
@@ -73,16 +72,13 @@ class Session:
 
     def run(self, located: list[Located], labels: dict[str, str]) -> IngestReport:
         """Read all inputs and store the labels."""
-        with exclusive(self._warehouse.root, "ingest"):
+        with exclusive(self._warehouse.root, "ingest"), publishing(self._warehouse, RAW_TABLES) as days:
             self._warehouse.mark()
             recover(self._warehouse)
             try:
                 self._take_in(located, labels)
-            except BaseException:
-                with contextlib.suppress(SpecledgerError, OSError):  # what was committed counts
-                    publish(self._warehouse, RAW_TABLES)
-                raise
-            publish(self._warehouse, RAW_TABLES)
+            finally:
+                days |= {self._now.date(), *(day for day, _ in self._report.partitions)}
         self._report.notes = [*self._notes, *(one.note() for one in self._unsaid.values())]
         return self._report
 

@@ -13,6 +13,7 @@ exactly the declared columns from others.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import errno
 import hashlib
 import json
@@ -20,11 +21,12 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from .errors import SpecledgerError
 from .lock import exclusive
 from .table import Table
 from .warehouse import READ, Warehouse, declared, inside, schema_version
@@ -35,6 +37,8 @@ logger = logging.getLogger(__name__)
 GRACE_S = 86_400.0
 """How long what was followed by something newer stays for those who are still reading it."""
 FORMAT = 1
+BEGUN = "begun"
+"""The file that is there while readers do not see yet what a run writes."""
 UNLIKE = "other"
 """Where files lie that have not exactly the declared columns: an older specledger wrote them."""
 _SETTLED_NS = 2_000_000_000
@@ -125,23 +129,51 @@ def published(root: str | os.PathLike[str]) -> Warehouse:
     return Warehouse(root) if state is None else Published(Path(root), state)
 
 
-def publish(warehouse: Warehouse, tables: Iterable[Table], now: float | None = None) -> None:
+@contextlib.contextmanager
+def publishing(warehouse: Warehouse, tables: Iterable[Table]) -> Iterator[set[dt.date]]:
+    """Let readers see at the end of the block, however it ends, what these tables hold of the dates put into the set.
+
+    Of all dates where a run before was ended inside its block. The lock of those who write the tables must be held.
+    """
+    if warehouse.root.resolve() in OPEN:
+        yield set()
+        return
+    begun = warehouse.root / READ / BEGUN
+    days: set[dt.date] | None = None if begun.exists() else set()
+    begun.parent.mkdir(mode=0o700, exist_ok=True)
+    begun.touch()
+    touched: set[dt.date] = set()
+    try:
+        yield touched
+    except BaseException:
+        with contextlib.suppress(SpecledgerError, OSError):  # what ended the work is told
+            publish(warehouse, tables, days=None if days is None else touched)
+            begun.unlink(missing_ok=True)
+        raise
+    publish(warehouse, tables, days=None if days is None else touched)
+    begun.unlink(missing_ok=True)
+
+
+def publish(
+    warehouse: Warehouse, tables: Iterable[Table], *, days: Collection[dt.date] | None = None, now: float | None = None
+) -> None:
     """Let readers see what these tables hold now; who calls it must hold the lock of those who write them.
 
-    Where files cannot be linked, readers get the files themselves. Those of a working copy of an object store have
-    published states of that.
+    With ``days`` only these dates are looked at. Where files cannot be linked, readers get the files themselves. Those of
+    a working copy of an object store have published states of that.
     """
     root = warehouse.root.resolve()
     if root in OPEN:
         return
     now = time.time() if now is None else now
+    wanted = None if days is None else {f"date={day}" for day in days}
     with exclusive(root, "read"):
         state = state_of(root) or State()
         aside = warehouse.aside("-aside")
         before = state.text()
         try:
             for table in tables:
-                _follow(warehouse, table, state, aside, now)
+                _follow(warehouse, table, state, aside, wanted, now)
         except OSError as error:
             shutil.rmtree(aside, ignore_errors=True)
             if error.errno not in _NO_LINKS:
@@ -160,8 +192,10 @@ def publish(warehouse: Warehouse, tables: Iterable[Table], now: float | None = N
         _sweep(root / READ, state)
 
 
-def _follow(warehouse: Warehouse, table: Table, state: State, aside: Path, now: float) -> None:
-    """Link the dates of a table that have changed, and note what they were linked from.
+def _follow(
+    warehouse: Warehouse, table: Table, state: State, aside: Path, wanted: Collection[str] | None, now: float
+) -> None:
+    """Link the dates of a table that have changed, or of those wanted, and note what they were linked from.
 
     With a date all others move that lie in the same folder, so that this is followed as a whole: a reader that comes too
     late finds none of them, and never some.
@@ -173,12 +207,16 @@ def _follow(warehouse: Warehouse, table: Table, state: State, aside: Path, now: 
     other: dict[str, Links] = {}
     for day, folder in Warehouse.days(warehouse, table):
         links = known.get(day)
-        stamp = _stamp(folder, now)
         if links and links.folder(table.name) in held:
+            if wanted is not None and day not in wanted:
+                same[day] = links
+                continue
+            stamp = _stamp(folder, now)
             place = f"{read}/{links.folder(table.name)}/{day}"
             if (stamp and links.stamp == stamp) or _files(place) == _files(folder):
                 same[day] = links._replace(stamp=stamp)
                 continue
+        stamp = _stamp(folder, now)
         if schema := _linked(warehouse, table, folder, aside):
             other[day] = Links(run, schema, stamp)
     left = held - {known[day].folder(table.name) for day in known.keys() - same.keys()}
@@ -278,5 +316,5 @@ def _sweep(read: Path, state: State) -> None:
     """Remove what no state names: a run was ended before it could say so."""
     runs = state.runs()
     for name in inside(str(read), ""):
-        if name not in runs and name != "state.json":
+        if name not in {*runs, "state.json", BEGUN}:
             shutil.rmtree(read / name, ignore_errors=True)

@@ -56,7 +56,7 @@ def nightly(folder: Path, number: int) -> None:
 
 
 def contents(warehouse: Path) -> str:
-    """A hash of all rows of all tables as readers see them, whatever their order and files, and whether all are there."""
+    """A hash of all rows as readers see them, whatever their order and files, and of whether they see all there are."""
     state = hashlib.sha256()
     with published(warehouse).connect() as connection, Warehouse(warehouse).connect() as kept:
         for table in TABLES.values():

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specledger.schemas import TABLES
-from specledger.schemas.published import GRACE_S, UNLIKE, Published, publish, published, state_of
+from specledger.schemas.published import BEGUN, GRACE_S, UNLIKE, Published, publish, published, publishing, state_of
 from specledger.schemas.warehouse import READ, Warehouse, damaged, schema_version
 from tests.scale import scaled
 
@@ -286,3 +286,32 @@ def test_a_session_of_plain_duckdb_is_not_disturbed(warehouse: Warehouse) -> Non
             warehouse.write(TABLE, DAYS[0], "a", "one", rows(count, "mmlu"))
             publish(warehouse, [TABLE])
             assert connection.execute("SELECT count(*), max(task) FROM seen").fetchone() == (8, "gsm8k")
+
+
+def test_a_run_shows_the_dates_it_wrote_and_after_one_that_was_ended_all(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
+    with publishing(warehouse, [TABLE]) as days:
+        for day in DAYS:
+            warehouse.write(TABLE, day, "a", "one", rows(5))
+        days.add(DAYS[1])
+    assert counted(published(warehouse.root)) == 11
+    killed = publishing(warehouse, [TABLE])
+    killed.__enter__()
+    with publishing(warehouse, [TABLE]):
+        pass
+    assert counted(published(warehouse.root)) == 14
+
+
+def test_what_was_written_before_an_error_is_shown(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
+
+    def failing() -> None:
+        with publishing(warehouse, [TABLE]) as days:
+            warehouse.write(TABLE, DAYS[0], "a", "one", rows(5))
+            days.add(DAYS[0])
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        failing()
+    assert counted(published(warehouse.root)) == 11
+    assert not (warehouse.root / READ / BEGUN).exists()
