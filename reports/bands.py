@@ -50,16 +50,11 @@ class MartReader:
     def ordinary(self, side: Selection, origin: str) -> dict[str, _Ordinary]:
         """T0 and speedup by load band (and pooled), as totals over totals of the dates."""
         found = self._connection.execute(
-            "SELECT load_band, sum(tokens * t0_ms) / sum(tokens), arg_max(t0_origin, tokens), "
+            f"SELECT coalesce(load_band, '{ALL}'), sum(tokens * t0_ms) / sum(tokens), arg_max(t0_origin, tokens), "
             "sum(tokens * t0_ms) / nullif(sum(tokens * tpot_ms), 0) "
             f"FROM ({self.rows('ledger', side)}) WHERE origin = ? AND t0_ms IS NOT NULL AND tokens > 0 "
-            f"GROUP BY load_band HAVING load_band <> '{ALL}' "
-            "UNION ALL "
-            f"SELECT '{ALL}', sum(tokens * t0_ms) / sum(tokens), arg_max(t0_origin, tokens), "
-            "sum(tokens * t0_ms) / nullif(sum(tokens * tpot_ms), 0) "
-            f"FROM ({self.rows('ledger', side)}) WHERE origin = ? AND t0_ms IS NOT NULL AND tokens > 0 "
-            f"AND load_band <> '{ALL}' HAVING count(*) > 0",
-            [origin, origin],
+            f"AND load_band <> '{ALL}' GROUP BY GROUPING SETS ((load_band), ()) HAVING count(*) > 0",
+            [origin],
         ).fetchall()
         return {band: _Ordinary(t0, t0_origin, speedup) for band, t0, t0_origin, speedup in found}
 

@@ -111,6 +111,7 @@ def look_back(
         return History(deployment, (), None)
     frame = reader.course(Selection(f"history of {deployment}", tuple(mine[-MOST_NIGHTS:])), origin, MEASURED)
     strata = stratify(frame.observed(), frame.observed(), bands)
+    used = frozenset(compared.nights)
     found: list[Night] = []
     for measure in MEASURED:
         for band in (None, *dict.fromkeys(key.load_band for key in strata.keys)):
@@ -120,7 +121,7 @@ def look_back(
                     night,
                     load_band=band or "all",
                     judged=judged.get(measure) if band is None and level.date == last else None,
-                    used=Partition(level.date, deployment) in compared.nights,
+                    used=Partition(level.date, deployment) in used,
                 )
                 for night, level in zip(as_nights(measure, deployment, levels), levels, strict=True)
             ]

@@ -31,7 +31,7 @@ MOST_POINTS = 40
 def specification(chart: Chart, rows: Rows) -> dict[str, Any]:
     """The Vega-Lite specification of a chart, with its text alternative as description."""
     drawn: alt.LayerChart = chart.draw(rows).properties(description=alternative(chart, rows))
-    specified: dict[str, Any] = drawn.to_dict()
+    specified: dict[str, Any] = drawn.to_dict(validate=False)
     data = specified.pop("datasets")
     used = json.dumps(specified)
     fields = {field for row in data[ROWS] for field in row if field in used}
