@@ -12,11 +12,11 @@ import numpy as np
 from ..schemas import TABLES
 from ..schemas.measures import MEASURES
 from ..schemas.warehouse import Warehouse, reading
-from .buckets import bracket
+from .buckets import Buckets, bracket
 from .cells_read import Frame
 from .compare import SECONDS_TO_MS, Comparison
 from .model import BandFigures, ContextShare, PositionFigures, QuantileFigures, ReconciliationRow, SideName, finite
-from .quantile import edge, whole
+from .quantile import Histogram, edge, whole
 from .selection import Selection, select_nights
 from .sums import Mask
 
@@ -49,11 +49,15 @@ class MartReader:
 
     def ordinary(self, side: Selection, origin: str) -> dict[str, _Ordinary]:
         """T0 and speedup by load band (and pooled), as totals over totals of the dates."""
+        figures = (
+            "sum(tokens * t0_ms) / sum(tokens), arg_max(t0_origin, tokens), "
+            "sum(tokens * t0_ms) / nullif(sum(tokens * tpot_ms), 0) FROM rows"
+        )
         found = self._connection.execute(
-            f"SELECT coalesce(load_band, '{ALL}'), sum(tokens * t0_ms) / sum(tokens), arg_max(t0_origin, tokens), "
-            "sum(tokens * t0_ms) / nullif(sum(tokens * tpot_ms), 0) "
-            f"FROM ({self.rows('ledger', side)}) WHERE origin = ? AND t0_ms IS NOT NULL AND tokens > 0 "
-            f"AND load_band <> '{ALL}' GROUP BY GROUPING SETS ((load_band), ()) HAVING count(*) > 0",
+            f"WITH rows AS MATERIALIZED (FROM ({self.rows('ledger', side)}) "
+            f"WHERE origin = ? AND t0_ms IS NOT NULL AND tokens > 0 AND load_band <> '{ALL}') "
+            f"SELECT load_band, {figures} GROUP BY load_band "
+            f"UNION ALL SELECT '{ALL}', {figures} HAVING count(*) > 0",
             [origin],
         ).fetchall()
         return {band: _Ordinary(t0, t0_origin, speedup) for band, t0, t0_origin, speedup in found}
@@ -275,23 +279,23 @@ def _quantiles(
 ) -> Sequence[QuantileFigures]:
     side, histogram = comparison.sides[index], MEASURES[f"{measure}_p50"].histogram
     found: list[QuantileFigures] = []
+    held: Histogram | Buckets
+    if origin == "requests":
+        held, scale = comparison.histogram(side, histogram, "hour", band), MEASURES[f"{measure}_p50"].scale
+    else:
+        held, scale = comparison.buckets(side, histogram, "hour", band), SECONDS_TO_MS
+    if not len(held.count):
+        return []
     for label, share in SHARES:
-        if origin == "requests":
-            curve = comparison.histogram(side, histogram, "hour", band)
-            if not len(curve.count):
-                return []
-            value = whole(curve).value(share)
-            bucket = whole(curve).bucket(share)
-            bounds = edge(bucket), edge(bucket + 1)
-            scale = MEASURES[f"{measure}_p50"].scale
-        else:
-            server = comparison.buckets(side, histogram, "hour", band)
-            if not len(server.count):
-                return []
-            inside = bracket(server.lower, server.upper, server.count, share)
+        if isinstance(held, Buckets):
+            inside = bracket(held.lower, held.upper, held.count, share)
             if not math.isfinite(inside.upper):
                 continue
-            value, bounds, scale = inside.point, (inside.lower, inside.upper), SECONDS_TO_MS
+            value, bounds = inside.point, (inside.lower, inside.upper)
+        else:
+            curve = whole(held)
+            bucket = curve.bucket(share)
+            value, bounds = curve.value(share), (edge(bucket), edge(bucket + 1))
         found.append(
             QuantileFigures(
                 name,

@@ -140,7 +140,7 @@ class _Builder:
             schedules=schedules(
                 self.warehouse, comparison.sides[1], self.question.settings.load_bands, self.selector.deployments
             ),
-            timeline=timeline(self.warehouse, sides),
+            timeline=timeline(self.reader, sides),
             restarts=restarts(self.warehouse, sides),
         )
 

@@ -6,16 +6,17 @@ become doubles here, after every addition that must be exact.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..schemas import TABLES
 from ..schemas.cells import CELLS_LOG_STATS, CELLS_REQUESTS, CELLS_SNAPSHOTS
-from ..schemas.measures import MEASURES, Measure
+from ..schemas.measures import GPU_SECONDS, MEASURES, Measure
 from ..schemas.table import Table, literal, quote
 from ..schemas.warehouse import Warehouse, reading
 from .buckets import Buckets
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Grain = Literal["hour", "block"]
+Part = Literal["sums", "moments", "histograms"]
+"""What is read of cells at a time: few comparisons need second moments, and histograms are most of what there is."""
 Loads = tuple[int, int] | None
 """Loads from first to second, both included; NO_LOAD stands for those not known, None for all."""
 
@@ -58,6 +61,10 @@ PLAIN = (
     "step_accepted",
 )
 """Columns that are read as they are, for the split of TPOT, sizes of events and bounds of rounds."""
+OVER_TIME = ("kv_n", "kv_ppm", "kv_max_ppm", "running_n", "running_milli", "waiting_max", "preemptions")
+"""Columns that are read for the course of a side over its time alone."""
+SQUARES = "steps_steps"
+"""Σ of squares of what a request gives to the histogram of gaps."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,7 @@ class Frame:
         ).where(mask)
 
 
+EPOCH = dt.date(1970, 1, 1)
 PLACE = 1 << 32
 """Hours since 1970 of one deployment are less than this."""
 
@@ -131,8 +139,9 @@ class CellReader:
         self._warehouse = warehouse
         self._connection = reading()
         self._frames: dict[tuple[Selection, str, Grain, Loads], Frame] = {}
-        self._tables: dict[tuple[Selection, str], str] = {}
-        self._loaded: dict[tuple[Selection, str], str] = {}
+        self._with_moments: dict[tuple[Selection, str], Frame] = {}
+        self._tables: dict[tuple[Selection, str, Part], str] = {}
+        self._loaded: dict[tuple[Selection, str, Part], str] = {}
         self._places: dict[str, int] = {}
 
     def frame(self, side: Selection, origin: str, grain: Grain = "hour", loads: Loads = None) -> Frame:
@@ -141,6 +150,17 @@ class CellReader:
         if key not in self._frames:
             self._frames[key] = self._read(side, origin, grain, loads)
         return self._frames[key]
+
+    def with_moments(self, side: Selection, origin: str) -> Frame:
+        """The sums of a side by hour, with second moments where the cells hold them."""
+        key = (side, origin)
+        if key not in self._with_moments:
+            parts = self._ratios(origin, ("nn", "nd", "dd"))
+            found = self._grouped(self._cells(side, origin, "hour", None, "moments"), parts)
+            frame = self.frame(side, origin)
+            columns = {**frame.columns, **{key: _floats(found, key) for key in parts}}
+            self._with_moments[key] = replace(frame, columns=columns)
+        return self._with_moments[key]
 
     def course(self, side: Selection, origin: str, measures: Sequence[str]) -> Frame:
         """The sums of some ratios by hour, without second moments, of a side that may be long: nothing else is read."""
@@ -151,10 +171,11 @@ class CellReader:
             key: part
             for measure in map(MEASURES.__getitem__, measures)
             if origin in measure.origins
-            for key, part in _ratio_parts(measure, set(table.names), moments=False).items()
+            for key, part in _ratio_parts(measure, set(table.names)).items()
+            if key.endswith((".num", ".den"))
         }
         sums = {"n": "sum(n)::DOUBLE"} | {key: f"coalesce(sum({part}), 0)::DOUBLE" for key, part in parts.items()}
-        if held := self._held(side, origin):
+        if held := self._held(side, origin, "sums"):
             told = ", ".join(f"{sql} AS {quote(key)}" for key, sql in sums.items())
             query = f"SELECT epoch_hour, unit_hour AS unit, load, rest, {told} FROM {held} GROUP BY ALL ORDER BY ALL"
             return _frame(self._arrow(query), parts)
@@ -186,26 +207,23 @@ class CellReader:
     def histogram(self, side: Selection, name: str, grain: Grain, strata: Strata, loads: Loads) -> Histogram:
         """Log-spaced histograms of requests, with stratum numbers in place of loads and keys."""
         single = name != "itl"
-        squares = f"{name}_n" if single else "steps_steps"
-        cells = self._cells(side, "requests", grain, loads)
+        squares = f"{name}_n" if single else SQUARES
+        cells = f"SELECT * FROM ({self._cells(side, 'requests', grain, loads, 'histograms')}) WHERE {name}_n > 0"
         count = f"{name}_n" if single else "n"
         keys = "night, unit, load, rest"
         seen = self._arrow(
             f"SELECT {keys}, sum({name}_n)::DOUBLE AS den, sum({count})::DOUBLE AS n, "
             f"sum({squares})::DOUBLE AS squares "
-            f"FROM ({cells}) WHERE {name}_n > 0 GROUP BY ALL ORDER BY ALL"
+            f"FROM ({cells}) GROUP BY ALL ORDER BY ALL"
         )
-        elements = self._arrow(
-            f"SELECT {keys}, bucket, sum(count)::DOUBLE AS count FROM ("
-            f"SELECT {keys}, unnest(map_keys({name})) AS bucket, unnest(map_values({name})) AS count "
-            f"FROM ({cells}) WHERE {name}_n > 0) GROUP BY ALL ORDER BY ALL"
-        )
-        sums, row = _seen(seen, elements, strata, squares_known=seen["squares"].null_count == 0)
-        return Histogram(row, _ints(elements, "bucket"), _floats(elements, "count"), sums)
+        held = self._arrow(f"SELECT {keys}, {name} AS histogram FROM ({cells})")
+        sums, row = _seen(seen, held, strata, squares_known=seen["squares"].null_count == 0)
+        cell, bucket, numbers = _added(held["histogram"], _places(seen, held))
+        return Histogram(row[cell], bucket, numbers, sums)
 
     def buckets(self, side: Selection, name: str, grain: Grain, strata: Strata, loads: Loads) -> Buckets:
         """Server histograms of scrapes, with stratum numbers in place of loads."""
-        cells = self._cells(side, "snapshots", grain, loads)
+        cells = self._cells(side, "snapshots", grain, loads, "histograms")
         keys = "night, unit, load, rest"
         seen = self._arrow(
             f"SELECT {keys}, sum({name}_n)::DOUBLE AS den, sum(n)::DOUBLE AS n, 0.0::DOUBLE AS squares "
@@ -245,63 +263,90 @@ class CellReader:
             return None
         return cast(float, first) if abs(positions - accepted) <= POSITIONS_ROUND * accepted else None
 
+    def stretches(self, side: Selection, origin: str, minutes: int, selected: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Aggregates of the cells of a side, for each date and stretch of so many minutes, rising."""
+        found = self._connection.execute(
+            f"SELECT DATE '1970-01-01' + night::INTEGER AS date, (block * 10) // {minutes} AS stretch, "
+            f"{', '.join(selected)} FROM ({self._cells(side, origin, 'hour', None)}) GROUP BY ALL ORDER BY ALL"
+        )
+        return found.fetchall()
+
     def _read(self, side: Selection, origin: str, grain: Grain, loads: Loads) -> Frame:
+        names = CELLS[origin].names
+        parts = self._ratios(origin, ("num", "den")) | {name: quote(name) for name in PLAIN if name in names}
+        return _frame(self._grouped(self._cells(side, origin, grain, loads), parts), parts)
+
+    def _ratios(self, origin: str, wanted: tuple[str, ...]) -> dict[str, str]:
+        """SQL of these parts of every ratio that an origin tells, by key."""
         table = CELLS[origin]
-        names = {*table.names, "gpu_ns"} if "duration_ns" in table.names else set(table.names)
-        parts = {
+        names = {*table.names, "gpu_ns"} if origin in GPU_SECONDS.origins else set(table.names)
+        return {
             key: part
             for measure in MEASURES.values()
             if measure.form == "ratio" and origin in measure.origins
             for key, part in _ratio_parts(measure, names).items()
-        } | {name: quote(name) for name in PLAIN if name in names}
-        selected = ", ".join(f"coalesce(sum({part}), 0)::DOUBLE AS {quote(key)}" for key, part in parts.items())
-        found = self._arrow(
-            f"SELECT epoch_hour, unit, load, rest, sum(n)::DOUBLE AS n, {selected} "
-            f"FROM ({self._cells(side, origin, grain, loads)}) GROUP BY ALL ORDER BY ALL"
+            if key.rpartition(".")[2] in wanted
+        }
+
+    def _grouped(self, cells: str, parts: Mapping[str, str]) -> pa.Table:
+        """Sums of cells by unit, load and finer keys, always in one order."""
+        selected = "".join(f", coalesce(sum({part}), 0)::DOUBLE AS {quote(key)}" for key, part in parts.items())
+        return self._arrow(
+            f"SELECT epoch_hour, unit, load, rest, sum(n)::DOUBLE AS n{selected} "
+            f"FROM ({cells}) GROUP BY ALL ORDER BY epoch_hour, unit, load, rest"
         )
-        return _frame(found, parts)
 
-    def _cells(self, side: Selection, origin: str, grain: Grain, loads: Loads) -> str:
-        """A SELECT of the cells of a side with the columns night, unit, load and rest."""
+    def _cells(self, side: Selection, origin: str, grain: Grain, loads: Loads, part: Part = "sums") -> str:
+        """A SELECT of the cells of a side with the columns night, unit, load and rest, and those of a part."""
         limits = "" if loads is None else f" WHERE load BETWEEN {int(loads[0])} AND {int(loads[1])}"
-        return f"SELECT *, unit_{grain} AS unit FROM {self._table(side, origin)}{limits}"
+        return f"SELECT *, unit_{grain} AS unit FROM {self._table(side, origin, part)}{limits}"
 
-    def _table(self, side: Selection, origin: str) -> str:
-        """What to select the cells of a side from: temporary tables, so that files are opened once."""
-        key = (side, origin)
+    def _table(self, side: Selection, origin: str, part: Part) -> str:
+        """What to select a part of a side's cells from: temporary tables, so that files are opened once for each."""
+        key = (side, origin, part)
         if key not in self._tables:
-            self._tables[key] = self._held(side, origin) or self._load(side, origin)
+            self._tables[key] = self._held(side, origin, part) or self._load(side, origin, part)
         return self._tables[key]
 
-    def _held(self, side: Selection, origin: str) -> str | None:
+    def _held(self, side: Selection, origin: str, part: Part) -> str | None:
         """The cells of a side out of those of other sides; None where they do not hold all of its nights."""
-        wanted, parts = set(side.nights), []
-        for (other, of), table in self._loaded.items():
-            if of == origin and (nights := sorted(wanted.intersection(other.nights))):
+        wanted, found = set(side.nights), []
+        for (other, *of), table in self._loaded.items():
+            if of == [origin, part] and (nights := sorted(wanted.intersection(other.nights))):
                 wanted.difference_update(nights)
-                named = ", ".join(f"(DATE '{night.date}', {literal(night.deployment)})" for night in nights)
-                parts.append(f"SELECT * FROM {table} WHERE (date, deployment) IN (VALUES {named})")
-        return f"({' UNION ALL BY NAME '.join(parts)})" if parts and not wanted else None
+                named = ", ".join(f"({(n.date - EPOCH).days}, {self._places[n.deployment]})" for n in nights)
+                found.append(f"SELECT * FROM {table} WHERE (night, place) IN (VALUES {named})")
+        return f"({' UNION ALL BY NAME '.join(found)})" if found and not wanted else None
 
-    def _load(self, side: Selection, origin: str) -> str:
-        """The name of a new temporary table with the cells of a side."""
+    def _load(self, side: Selection, origin: str, part: Part) -> str:
+        """The name of a new temporary table with a part of the cells of a side."""
         table = CELLS[origin]
         finer = [key for key in FINER_KEYS if key in table.names]
-        left = [name for name in table.names if name not in {"load", "hour", "block", "instance", "engine"}]
-        gpus = ", duration_ns * gpus_per_engine AS gpu_ns" if "duration_ns" in table.names else ""
-        days = select_nights(self._warehouse, TABLES["deployment_days"], side)
+        left = ["block", *_columns(origin, part)]
+        known, gpus, joined = self._numbered(side), "", ""
+        if part == "sums" and origin in GPU_SECONDS.origins:
+            known += f", days AS ({select_nights(self._warehouse, TABLES['deployment_days'], side)})"
+            gpus = ", duration_ns * gpus_per_engine AS gpu_ns"
+            joined = " LEFT JOIN days USING (date, deployment)"
         name = f"cells_{len(self._loaded)}"
+        # To keep the order of many small files doubles what a table of them costs, and only second moments, which are
+        # added up as doubles, depend on it.
+        self._connection.execute(f"SET preserve_insertion_order = {part == 'moments'}")
         self._connection.execute(
-            f"CREATE TEMP TABLE {name} AS WITH days AS ({days}), {self._numbered(side)} "
-            f"SELECT {', '.join('cells.' + quote(name) for name in left)}{gpus}, "
+            f"CREATE TEMP TABLE {name} AS WITH {known} "
+            f"SELECT {', '.join('cells.' + quote(name) for name in left)}{gpus}, place, "
             f"(cells.date - DATE '1970-01-01')::BIGINT AS night, 24 * night + hour AS epoch_hour, "
             f"place * {PLACE} + epoch_hour AS unit_hour, "
             f"6 * place * {PLACE} + 144 * night + block AS unit_block, "
             f"coalesce(load, {NO_LOAD})::BIGINT AS load, {_rest(finer)} AS rest "
             f"FROM ({select_nights(self._warehouse, table, side)}) AS cells "
-            "INNER JOIN places USING (deployment) LEFT JOIN days USING (date, deployment)"
+            f"INNER JOIN places USING (deployment){joined}"
         )
-        self._loaded[(side, origin)] = name
+        # Few texts in many rows: as numbers in their order they are grouped and sorted in half the time.
+        rests = f"SELECT rest FROM {name} UNION SELECT {_rest([])} ORDER BY rest"
+        self._connection.execute(f"CREATE TEMP TYPE rests_of_{name} AS ENUM ({rests})")
+        self._connection.execute(f"ALTER TABLE {name} ALTER rest TYPE rests_of_{name}")
+        self._loaded[(side, origin, part)] = name
         return name
 
     def _numbered(self, side: Selection) -> str:
@@ -334,7 +379,24 @@ def _frame(found: pa.Table, parts: Iterable[str]) -> Frame:
     )
 
 
-def _ratio_parts(measure: Measure, names: set[str], *, moments: bool = True) -> dict[str, str]:
+def _columns(origin: str, part: Part) -> list[str]:
+    """The columns of an origin's cells that a part of them has, beside those that say where a cell belongs."""
+    measures = [measure for measure in MEASURES.values() if origin in measure.origins]
+    asked = {"n"}
+    for measure in measures:
+        if part == "moments":
+            asked.update(column for moment in measure.moments or () for _, column in moment)
+        else:
+            asked.add(f"{measure.histogram}_n")
+            asked.update((measure.histogram,) if part == "histograms" else (*measure.numerator, measure.denominator))
+    if part == "histograms":
+        asked.add(SQUARES)
+    if part == "sums":
+        asked.update((*PLAIN, *OVER_TIME, "itl_client_n"))
+    return [name for name in CELLS[origin].names if name in asked]
+
+
+def _ratio_parts(measure: Measure, names: set[str]) -> dict[str, str]:
     """SQL of what a ratio adds up, by key; nothing where the origin lacks a column."""
     if not {*measure.numerator, measure.denominator} <= names:
         return {}
@@ -342,7 +404,7 @@ def _ratio_parts(measure: Measure, names: set[str], *, moments: bool = True) -> 
     den = quote(measure.denominator)
     # Rows that lack one of the two belong to neither sum.
     parts = {"num": f"CASE WHEN {den} IS NOT NULL THEN {num} END", "den": f"CASE WHEN {num} IS NOT NULL THEN {den} END"}
-    told = (measure.moments or ()) if moments else ()
+    told = measure.moments or ()
     if all(column in names for moment in told for _, column in moment):
         for part, moment in zip(("nn", "nd", "dd"), told, strict=False):
             parts[part] = " + ".join(f"{weight!r}::DOUBLE * {quote(column)}" for weight, column in moment)
@@ -369,20 +431,51 @@ def _seen(seen: pa.Table, elements: pa.Table, strata: Strata, *, squares_known: 
     return sums, row[split:]
 
 
+def _places(seen: pa.Table, cells: pa.Table) -> Index:
+    """The row of ``seen`` in which each cell was counted."""
+    import pyarrow as pa
+
+    both = pa.concat_tables([table.select(["unit", "load", "rest"]) for table in (seen, cells)])
+    load = _ints(both, "load") - NO_LOAD
+    rest, rests = _rest_codes(both)
+    codes = distinct((_unit_codes(both) * (load.max(initial=0) + 1) + load) * len(rests) + rest)[1]
+    place = np.zeros(seen.num_rows, dtype=np.int64)
+    place[codes[: seen.num_rows]] = np.arange(seen.num_rows)
+    return place[codes[seen.num_rows :]]
+
+
+def _added(histograms: pa.ChunkedArray, place: Index) -> tuple[Index, Index, Vector]:
+    """Histograms of one place added up, by place and bucket: a cell of each element, its bucket and its count.
+
+    DuckDB takes twice as long for it.
+    """
+    held = histograms.combine_chunks()
+    ends = held.offsets.to_numpy().astype(np.int64)
+    elements = slice(int(ends[0]), int(ends[-1])) if len(held) else slice(0)
+    bucket, count = (part[elements].to_numpy() for part in (held.keys, held.items))
+    cell = np.repeat(np.arange(len(held)), np.diff(ends))
+    low, high = int(bucket.min(initial=0)), int(bucket.max(initial=0))
+    codes = place[cell] * (high - low + 1) + (bucket - low)
+    order = np.argsort(codes, kind="stable")
+    first = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    added = np.add.reduceat(count[order], first) if len(first) else count
+    return cell[order[first]], bucket[order[first]].astype(np.int64), added.astype(np.float64)
+
+
 def _unit_codes(table: pa.Table) -> Index:
     return np.unique(_ints(table, "unit"), return_inverse=True)[1].astype(np.int64)
 
 
 def _rest_codes(table: pa.Table) -> tuple[Index, tuple[Rest, ...]]:
+    """The number of each row's finer keys, and the keys of those numbers in the order of their texts."""
     import json
 
-    codes, values = _codes(table, "rest")
-    return codes, tuple(tuple(json.loads(value)) for value in values)
-
-
-def _codes(table: pa.Table, name: str) -> tuple[Index, list[str]]:
-    column = table[name].combine_chunks().dictionary_encode()
-    return np.asarray(column.indices).astype(np.int64), column.dictionary.to_pylist()
+    column = table["rest"].combine_chunks().dictionary_encode()
+    texts, codes = column.dictionary.to_pylist(), np.asarray(column.indices).astype(np.int64)
+    used = sorted(distinct(codes)[0], key=texts.__getitem__)
+    place = np.zeros(len(texts), dtype=np.int64)
+    place[used] = np.arange(len(used))
+    return place[codes], tuple(tuple(json.loads(texts[code])) for code in used)
 
 
 def _ints(table: pa.Table, name: str) -> Index:

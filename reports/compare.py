@@ -21,7 +21,7 @@ from .interval import MIN_UNITS, Estimate, Sided, relative_interval
 from .origins import OriginChoice
 from .selection import Selection
 from .strata import IDLE, NO_LOAD, UNKNOWN, Strata, band_order, stratify
-from .sums import Index, Sums, Vector, add_up, divide
+from .sums import OBSERVATIONS, Index, Sums, Vector, add_up, divide
 from .variance import Shared
 
 SECONDS_TO_MS = 1e3
@@ -148,7 +148,7 @@ class Comparison:
         wanted = np.array([len(key.rest) > place and key.rest[place] == label for key in strata.keys], dtype=np.bool_)
 
         def at(unit: str, grain: Grain) -> Estimate:
-            frames = [self.reader.frame(side, "requests", grain) for side in self.sides]
+            frames = [self._frame(side, "requests", unit, grain) for side in self.sides]
             codes = [frame.strata(strata) for frame in frames]
             sums = [frame.sums(ACCEPTANCE_LENGTH.name, c, wanted[c]) for frame, c in zip(frames, codes, strict=True)]
             return ratio.compare(sums[0], sums[1], len(strata.keys), unit, ratio.RatioRule())
@@ -206,7 +206,7 @@ class Comparison:
             return self._over(measure, unit, grain, band, relative=relative)
         if measure.form == "quantile":
             return self._quantile(measure, origin, unit, grain, band)
-        frames = [self.reader.frame(side, origin, grain, loads if grain == "block" else None) for side in self.sides]
+        frames = [self._frame(side, origin, unit, grain, loads) for side in self.sides]
         codes = [frame.strata(strata) for frame in frames]
         masks = [wanted[code] for code in codes]
         sums = [frame.sums(measure.name, code, mask) for frame, code, mask in zip(frames, codes, masks, strict=True)]
@@ -218,6 +218,12 @@ class Comparison:
             self._shared(measure, frames, codes, masks) if unit == "request" and measure.timed else None,
         )
         return ratio.compare(sums[0], sums[1], len(strata.keys), unit, rule)
+
+    def _frame(self, side: Selection, origin: str, unit: str, grain: Grain, loads: Loads = None) -> Frame:
+        """The sums of a side by units of a kind; of single observations second moments stand in."""
+        if unit in OBSERVATIONS:
+            return self.reader.with_moments(side, origin)
+        return self.reader.frame(side, origin, grain, loads if grain == "block" else None)
 
     def _shared(
         self, measure: Measure, frames: Sequence[Frame], codes: Sequence[Index], masks: Sequence[np.ndarray]

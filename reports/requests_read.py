@@ -61,7 +61,7 @@ class RequestReader:
         )
 
     def _look(self, side: Selection) -> tuple[Habits, bool]:
-        """The habits of a side, and whether any of its outputs can be paired: mostly none can, and all are read for it."""
+        """The habits of a side, and whether any of its outputs can be paired: mostly none can."""
         if side not in self._known:
             ((*habits, hashed),) = self._connection.execute(
                 "SELECT avg((temperature = 0)::DOUBLE), avg((top_p < 1)::DOUBLE), "

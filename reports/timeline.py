@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..schemas import TABLES
 from ..schemas.raw import DEPLOYMENTS
 from ..schemas.warehouse import Warehouse, reading
+from .cells_read import CELLS, CellReader
 from .model import Restart, SideName, TimePoint
-from .selection import Selection, has_nights, select_nights
-
-if TYPE_CHECKING:
-    import duckdb
+from .selection import Selection, select_nights
 
 ORIGINS = ("snapshots", "log_stats", "requests")
 """Origins in the order in which they are asked: only the first two know the KV cache."""
@@ -26,23 +22,17 @@ _COUNTS = ("requests", "rounds", "accepted", "preemptions", "kv_n", "kv_ppm", "r
 _LARGEST = ("kv_max_ppm", "waiting_max")
 
 
-def timeline(warehouse: Warehouse, sides: Mapping[SideName, Selection]) -> tuple[TimePoint, ...]:
+def timeline(reader: CellReader, sides: Mapping[SideName, Selection]) -> tuple[TimePoint, ...]:
     """Both sides over time, rising, from one origin where both have it; a side without data has no points."""
-    connection = reading()
     dates = {date for side in sides.values() for date in side.dates}
     minutes = next((step for most, step in STEPS if len(dates) <= most), DAY)
-    origins = {
-        name: [origin for origin in ORIGINS if has_nights(warehouse, TABLES[f"cells_{origin}"], side)]
-        for name, side in sides.items()
-    }
+    origins = {name: [origin for origin in ORIGINS if reader.holds(side, origin)] for name, side in sides.items()}
     shared = [origin for origin in ORIGINS if all(origin in found for found in origins.values() if found)]
     points = [
         point
         for name, side in sides.items()
         if origins[name]
-        for point in _points(
-            connection, _cells(warehouse, shared[0] if shared else origins[name][0], side), name, minutes
-        )
+        for point in _points(reader, shared[0] if shared else origins[name][0], side, name, minutes)
     ]
     return tuple(sorted(points, key=lambda point: (point.start, point.side)))
 
@@ -65,33 +55,12 @@ def restarts(warehouse: Warehouse, sides: Mapping[SideName, Selection]) -> tuple
     return tuple(sorted(found, key=lambda restart: (restart.at, restart.side))[-MOST_RESTARTS:])
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """The cells of one origin and side."""
-
-    origin: str
-    rows: str
-
-
-def _cells(warehouse: Warehouse, origin: str, side: Selection) -> _Cells:
-    return _Cells(origin, select_nights(warehouse, TABLES[f"cells_{origin}"], side))
-
-
-def _points(connection: duckdb.DuckDBPyConnection, cells: _Cells, side: SideName, minutes: int) -> list[TimePoint]:
-    table = TABLES[f"cells_{cells.origin}"]
-    known = {name for name in (*_COUNTS, *_LARGEST) if name in table.names}
-    sums = [f"sum({name if name in known else 'NULL'}) AS {name}" for name in _COUNTS]
-    largest = [f"max({name if name in known else 'NULL'}) AS {name}" for name in _LARGEST]
-    cursor = connection.execute(
-        f"""
-        SELECT date, (block * 10) // {minutes} AS stretch, {", ".join(sums + largest)}
-        FROM ({cells.rows})
-        GROUP BY ALL
-        ORDER BY ALL
-        """
-    )
-    names = [column[0] for column in cursor.description or ()]
-    return [_point(dict(zip(names, row, strict=True)), side, cells.origin, minutes) for row in cursor.fetchall()]
+def _points(reader: CellReader, origin: str, side: Selection, name: SideName, minutes: int) -> list[TimePoint]:
+    sums = [f"sum({column if column in CELLS[origin].names else 'NULL'})" for column in _COUNTS]
+    largest = [f"max({column if column in CELLS[origin].names else 'NULL'})" for column in _LARGEST]
+    names = ("date", "stretch", *_COUNTS, *_LARGEST)
+    rows = reader.stretches(side, origin, minutes, sums + largest)
+    return [_point(dict(zip(names, row, strict=True)), name, origin, minutes) for row in rows]
 
 
 def _point(row: Mapping[str, Any], side: SideName, origin: str, minutes: int) -> TimePoint:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import itertools
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from specledger.reports.cells_read import CellReader
+from specledger.reports.cells_read import CellReader, Part
 from specledger.reports.interval import upper_bound
 from specledger.reports.model import GateResult
 from specledger.reports.selection import Night, Selection
@@ -29,6 +31,8 @@ from tests.reports.pool import gates
 
 DAY = dt.date(2026, 1, 1)
 HALVES = tuple(Selection(name, (Night(DAY, name),)) for name in ("one", "other"))
+NAME = "json_extract_string(rest::VARCHAR, '$[4]')"
+"""SQL of the name that each request has as its adapter."""
 STRETCHES_S = (10.0, 60.0)
 """Shortest and longest stretch of time that goes to one half."""
 
@@ -44,30 +48,35 @@ class Halves(CellReader):
         command.ok("transform")
         super().__init__(warehouse)
         nights = tuple(Night(file.date, file.deployment) for file in warehouse.files(REQUESTS))
-        self._all = super()._table(Selection("all", tuple(sorted(set(nights)))), "requests")
-        names = self._connection.execute(f"SELECT json_extract_string(rest, '$[4]') FROM {self._all}").fetchall()
-        self.finished = np.array([finished[name] for (name,) in names])
-        """When each request was done, in seconds, in the order of the cells."""
+        everything = Selection("all", tuple(sorted(set(nights))))
+        self._all = {part: self._table(everything, "requests", part) for part in get_args(Part)}
+        names = self._connection.execute(f"SELECT {NAME} FROM {self._all['sums']} ORDER BY {NAME}").fetchall()
+        self._names = [name for (name,) in names]
+        self.finished = np.array([finished[name] for name in self._names])
+        """When each request was done, in seconds, by name."""
 
     def columns(self, *names: str) -> list[np.ndarray]:
-        """Columns of the cells, in their order; 0 for what is not known."""
-        found = self._connection.execute(f"SELECT {', '.join(names)} FROM {self._all}").fetchall()
+        """Columns of the cells, by name; 0 for what is not known."""
+        query = f"SELECT {', '.join(names)} FROM {self._all['sums']} ORDER BY {NAME}"
+        found = self._connection.execute(query).fetchall()
         return list(np.array([[value or 0 for value in row] for row in found], dtype=float).T)
 
     def split(self, first: np.ndarray) -> None:
         """Put the cells that a mask names into the first half, the others into the second."""
         self._frames.clear()
+        self._with_moments.clear()
         self._tables = {key: name for key, name in self._tables.items() if key[1] != "requests"}
-        half = pa.table({"number": np.arange(len(first)), "half": np.where(first, HALVES[0].where, HALVES[1].where)})
+        half = pa.table({"name": self._names, "half": np.where(first, HALVES[0].where, HALVES[1].where)})
         self._connection.register("halves", half)
-        for side in HALVES:
+        for side, (part, cells) in itertools.product(HALVES, self._all.items()):
+            name = f"half_{side.where}_{part}"
             self._connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE half_{side.where} AS "
-                f"SELECT * REPLACE (json_array(rest->0, rest->1, rest->2, rest->3, NULL)::VARCHAR AS rest) "
-                f"FROM (SELECT *, row_number() OVER () - 1 AS number FROM {self._all}) JOIN halves USING (number) "
+                f"CREATE OR REPLACE TEMP TABLE {name} AS "
+                f"SELECT * REPLACE (json_array(keys->0, keys->1, keys->2, keys->3, NULL)::VARCHAR AS rest) "
+                f"FROM (SELECT *, rest::VARCHAR AS keys FROM {cells}) JOIN halves ON {NAME} = name "
                 f"WHERE half = '{side.where}'"
             )
-            self._tables[(side, "requests")] = f"half_{side.where}"
+            self._tables[(side, "requests", part)] = name
 
 
 def _one_cell_each(warehouse: Warehouse) -> dict[str, float]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from specledger.reports.bands import MartReader
 from specledger.reports.buckets import Buckets
-from specledger.reports.cells_read import CellReader, Frame, Grain, Loads
+from specledger.reports.cells_read import CellReader, Frame, Grain, Loads, Part
 from specledger.reports.compare import Comparison
 from specledger.reports.gates import DEFAULT_SET
 from specledger.reports.judge import hold_rate
@@ -54,6 +54,10 @@ class Pool(CellReader):
         self._asked = side
         return super().frame(side, origin, grain, loads)
 
+    def with_moments(self, side: Selection, origin: str) -> Frame:
+        self._asked = side
+        return super().with_moments(side, origin)
+
     def histogram(self, side: Selection, name: str, grain: Grain, strata: Strata, loads: Loads) -> Histogram:
         self._asked = side
         return super().histogram(side, name, grain, strata, loads)
@@ -75,16 +79,19 @@ class Pool(CellReader):
     def forget(self) -> None:
         """Drop what was kept for single selections."""
         self._frames.clear()
+        self._with_moments.clear()
 
-    def _table(self, side: Selection, origin: str) -> str:
-        return super()._table(self._everything, origin)
+    def _table(self, side: Selection, origin: str, part: Part) -> str:
+        return super()._table(self._everything, origin, part)
 
     def _arrow(self, query: str) -> pa.Table:
         if query not in self._answers:
             answer = super()._arrow(query)
+            if answer.column_names[-1] == "histogram":
+                answer = answer.take(pa.array(np.argsort(answer["night"].to_numpy(), kind="stable")))
             column = answer.column_names.index("rest")
             answer = answer.set_column(column, "rest", answer["rest"].combine_chunks().dictionary_encode())
-            first = answer.column(0).to_numpy()  # rows are sorted by night or by hour
+            first = answer.column(0).to_numpy()  # rows are sorted by night or by hour, those of histograms now
             self._answers[query] = answer.combine_chunks(), first // (24 if answer.column_names[0] != "night" else 1)
         answer, night = self._answers[query]
         wanted = [(date - EPOCH).days for date in self._asked.dates]

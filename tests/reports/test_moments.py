@@ -100,7 +100,7 @@ def test_batches_of_a_real_server_scatter_no_more_than_is_taken(name: str, tmp_p
     halves = Halves([path for path in captures.inputs(name) if not path.name.startswith("metrics")], tmp_path / "w")
     halves.split(np.arange(len(halves.finished)) % 2 == 0)
     comparison = Comparison(halves, *HALVES, DEFAULT_SETTINGS.load_bands, OriginChoice(("requests",), {}, ""))
-    frames = [halves.frame(side, "requests") for side in HALVES]
+    frames = [halves.with_moments(side, "requests") for side in HALVES]
     strata = comparison.strata("requests")
     taken = comparison.together(frames, [frame.strata(strata) for frame in frames])
     load, steps, took = halves.columns("load", "steps", "step_decode_ns")

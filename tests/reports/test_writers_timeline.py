@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from specledger.reports.cells_read import CellReader
 from specledger.reports.model import Restart, TimePoint
 from specledger.reports.selection import Night, Selection
 from specledger.reports.timeline import restarts, timeline
@@ -38,7 +39,7 @@ def test_cells_of_a_stretch_add_up_to_one_point(warehouse: Warehouse) -> None:
     row = {"block": 6, "rounds": 10, "accepted": 12, "requests": 2, "preemptions": 1, "kv_n": 2, "kv_ppm": 800_000}
     busier = {**row, "load": 2, "kv_max_ppm": 700_000, "running_n": 4, "running_milli": 6_000, "waiting_max": 3}
     write(warehouse, "cells_snapshots", DAY, "a", {**row, "load": 1, "kv_max_ppm": 500_000}, busier)
-    assert timeline(warehouse, {"candidate": nights("a")}) == (
+    assert timeline(CellReader(warehouse), {"candidate": nights("a")}) == (
         TimePoint(
             "candidate",
             "2026-11-20T01:00:00Z",
@@ -63,9 +64,15 @@ def test_more_dates_make_longer_stretches(warehouse: Warehouse) -> None:
         write(
             warehouse, "cells_requests", date, "a", *({"block": block, "rounds": 1, "accepted": 1} for block in (0, 7))
         )
-    assert [point.minutes for point in timeline(warehouse, {"candidate": nights("a", *dates[:2])})] == [10] * 4
-    assert [point.minutes for point in timeline(warehouse, {"candidate": nights("a", *dates[:5])})] == [60] * 10
-    assert [point.minutes for point in timeline(warehouse, {"candidate": nights("a", *dates)})] == [1440] * 20
+    assert [point.minutes for point in timeline(CellReader(warehouse), {"candidate": nights("a", *dates[:2])})] == [
+        10
+    ] * 4
+    assert [point.minutes for point in timeline(CellReader(warehouse), {"candidate": nights("a", *dates[:5])})] == [
+        60
+    ] * 10
+    assert [point.minutes for point in timeline(CellReader(warehouse), {"candidate": nights("a", *dates)})] == [
+        1440
+    ] * 20
 
 
 def test_both_sides_are_from_one_origin(warehouse: Warehouse) -> None:
@@ -73,18 +80,18 @@ def test_both_sides_are_from_one_origin(warehouse: Warehouse) -> None:
     write(warehouse, "cells_snapshots", DAY, "a", row)
     write(warehouse, "cells_requests", DAY, "a", row)
     write(warehouse, "cells_requests", DAY, "b", row)
-    points = timeline(warehouse, {"baseline": nights("a"), "candidate": nights("b")})
+    points = timeline(CellReader(warehouse), {"baseline": nights("a"), "candidate": nights("b")})
     assert [(point.side, point.origin) for point in points] == [("baseline", "requests"), ("candidate", "requests")]
 
 
 def test_what_an_origin_cannot_tell_is_not_known(warehouse: Warehouse) -> None:
     write(warehouse, "cells_log_stats", DAY, "a", {"block": 0, "rounds": 0, "accepted": 0})
-    (point,) = timeline(warehouse, {"candidate": nights("a")})
+    (point,) = timeline(CellReader(warehouse), {"candidate": nights("a")})
     assert (point.acceptance_length, point.preemptions, point.requests, point.kv_usage_mean) == (None,) * 4
 
 
 def test_a_side_without_data_has_no_points(warehouse: Warehouse) -> None:
-    assert timeline(warehouse, {"baseline": nights("none"), "candidate": Selection("false", ())}) == ()
+    assert timeline(CellReader(warehouse), {"baseline": nights("none"), "candidate": Selection("false", ())}) == ()
 
 
 def test_starts_of_servers_are_those_of_the_dates_of_each_side(warehouse: Warehouse) -> None:
