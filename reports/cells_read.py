@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Grain = Literal["hour", "block"]
-Part = Literal["sums", "moments", "histograms"]
-"""What is read of cells at a time: few comparisons need second moments, and histograms are most of what there is."""
+Part = Literal["figures", "moments"]
+"""What is read of cells at a time: sums and histograms, or the second moments, which few comparisons need."""
 Loads = tuple[int, int] | None
 """Loads from first to second, both included; NO_LOAD stands for those not known, None for all."""
 
@@ -175,7 +175,7 @@ class CellReader:
             if key.endswith((".num", ".den"))
         }
         sums = {"n": "sum(n)::DOUBLE"} | {key: f"coalesce(sum({part}), 0)::DOUBLE" for key, part in parts.items()}
-        if held := self._held(side, origin, "sums"):
+        if held := self._held(side, origin, "figures"):
             told = ", ".join(f"{sql} AS {quote(key)}" for key, sql in sums.items())
             query = f"SELECT epoch_hour, unit_hour AS unit, load, rest, {told} FROM {held} GROUP BY ALL ORDER BY ALL"
             return _frame(self._arrow(query), parts)
@@ -208,7 +208,7 @@ class CellReader:
         """Log-spaced histograms of requests, with stratum numbers in place of loads and keys."""
         single = name != "itl"
         squares = f"{name}_n" if single else SQUARES
-        cells = f"SELECT * FROM ({self._cells(side, 'requests', grain, loads, 'histograms')}) WHERE {name}_n > 0"
+        cells = f"SELECT * FROM ({self._cells(side, 'requests', grain, loads)}) WHERE {name}_n > 0"
         count = f"{name}_n" if single else "n"
         keys = "night, unit, load, rest"
         seen = self._arrow(
@@ -217,13 +217,13 @@ class CellReader:
             f"FROM ({cells}) GROUP BY ALL ORDER BY ALL"
         )
         held = self._arrow(f"SELECT {keys}, {name} AS histogram FROM ({cells})")
-        sums, row = _seen(seen, held, strata, squares_known=seen["squares"].null_count == 0)
-        cell, bucket, numbers = _added(held["histogram"], _places(seen, held))
-        return Histogram(row[cell], bucket, numbers, sums)
+        sums, row = _seen(seen, strata, squares_known=seen["squares"].null_count == 0)
+        place, bucket, numbers = _added(held["histogram"], _places(seen, held))
+        return Histogram(row[place], bucket, numbers, sums)
 
     def buckets(self, side: Selection, name: str, grain: Grain, strata: Strata, loads: Loads) -> Buckets:
         """Server histograms of scrapes, with stratum numbers in place of loads."""
-        cells = self._cells(side, "snapshots", grain, loads, "histograms")
+        cells = self._cells(side, "snapshots", grain, loads)
         keys = "night, unit, load, rest"
         seen = self._arrow(
             f"SELECT {keys}, sum({name}_n)::DOUBLE AS den, sum(n)::DOUBLE AS n, 0.0::DOUBLE AS squares "
@@ -235,7 +235,8 @@ class CellReader:
             f"unnest({name}.le) AS upper, unnest({name}.n) AS count "
             f"FROM ({cells}) WHERE {name}_n > 0 AND {name} IS NOT NULL) GROUP BY ALL ORDER BY ALL"
         )
-        sums, row = _seen(seen, elements, strata, squares_known=False)
+        sums, row = _seen(seen, strata, squares_known=False)
+        row = row[_places(seen, elements)]
         return Buckets(row, _floats(elements, "lower"), _floats(elements, "upper"), _floats(elements, "count"), sums)
 
     def units(self, side: Selection, origin: str, grain: Grain) -> int:
@@ -296,7 +297,7 @@ class CellReader:
             f"FROM ({cells}) GROUP BY ALL ORDER BY epoch_hour, unit, load, rest"
         )
 
-    def _cells(self, side: Selection, origin: str, grain: Grain, loads: Loads, part: Part = "sums") -> str:
+    def _cells(self, side: Selection, origin: str, grain: Grain, loads: Loads, part: Part = "figures") -> str:
         """A SELECT of the cells of a side with the columns night, unit, load and rest, and those of a part."""
         limits = "" if loads is None else f" WHERE load BETWEEN {int(loads[0])} AND {int(loads[1])}"
         return f"SELECT *, unit_{grain} AS unit FROM {self._table(side, origin, part)}{limits}"
@@ -324,7 +325,7 @@ class CellReader:
         finer = [key for key in FINER_KEYS if key in table.names]
         left = ["block", *_columns(origin, part)]
         known, gpus, joined = self._numbered(side), "", ""
-        if part == "sums" and origin in GPU_SECONDS.origins:
+        if part == "figures" and origin in GPU_SECONDS.origins:
             known += f", days AS ({select_nights(self._warehouse, TABLES['deployment_days'], side)})"
             gpus = ", duration_ns * gpus_per_engine AS gpu_ns"
             joined = " LEFT JOIN days USING (date, deployment)"
@@ -381,18 +382,13 @@ def _frame(found: pa.Table, parts: Iterable[str]) -> Frame:
 
 def _columns(origin: str, part: Part) -> list[str]:
     """The columns of an origin's cells that a part of them has, beside those that say where a cell belongs."""
-    measures = [measure for measure in MEASURES.values() if origin in measure.origins]
-    asked = {"n"}
-    for measure in measures:
-        if part == "moments":
+    asked = {"n"} if part == "moments" else {"n", SQUARES, "itl_client_n", *PLAIN, *OVER_TIME}
+    for measure in MEASURES.values():
+        if origin in measure.origins and part == "moments":
             asked.update(column for moment in measure.moments or () for _, column in moment)
-        else:
-            asked.add(f"{measure.histogram}_n")
-            asked.update((measure.histogram,) if part == "histograms" else (*measure.numerator, measure.denominator))
-    if part == "histograms":
-        asked.add(SQUARES)
-    if part == "sums":
-        asked.update((*PLAIN, *OVER_TIME, "itl_client_n"))
+        elif origin in measure.origins:
+            histogram = measure.histogram
+            asked.update((*measure.numerator, measure.denominator, histogram, f"{histogram}_n"))
     return [name for name in CELLS[origin].names if name in asked]
 
 
@@ -411,41 +407,35 @@ def _ratio_parts(measure: Measure, names: set[str]) -> dict[str, str]:
     return {f"{measure.name}.{part}": sql for part, sql in parts.items()}
 
 
-def _seen(seen: pa.Table, elements: pa.Table, strata: Strata, *, squares_known: bool) -> tuple[Sums, Index]:
-    """The rows of unit × stratum, and the row of each element."""
-    import pyarrow as pa
-
-    both = pa.concat_tables([table.select(["night", "unit", "load", "rest"]) for table in (seen, elements)])
-    unit = _unit_codes(both)
-    rest, rests = _rest_codes(both)
-    stratum = strata.assign(_ints(both, "load"), rest, rests)
-    places, row = distinct(unit * (len(strata.keys) + 1) + stratum)
-    split = seen.num_rows
+def _seen(seen: pa.Table, strata: Strata, *, squares_known: bool) -> tuple[Sums, Index]:
+    """The rows of unit × stratum, and which of them each row of ``seen`` belongs to."""
+    rest, rests = _rest_codes(seen)
+    stratum = strata.assign(_ints(seen, "load"), rest, rests)
+    places, row = distinct(_unit_codes(seen) * (len(strata.keys) + 1) + stratum)
     rows = len(places)
     night = np.zeros(rows, dtype=np.int64)
-    night[row] = _ints(both, "night")
-    den, n, squares = (add_up(row[:split], _floats(seen, name), rows) for name in ("den", "n", "squares"))
+    night[row] = _ints(seen, "night")
+    den, n, squares = (add_up(row, _floats(seen, name), rows) for name in ("den", "n", "squares"))
     zero = np.zeros(rows)
     second = (zero, zero, squares) if squares_known else None
-    sums = Sums(places // (len(strata.keys) + 1), night, places % (len(strata.keys) + 1), zero, den, n, second)
-    return sums, row[split:]
+    return Sums(places // (len(strata.keys) + 1), night, places % (len(strata.keys) + 1), zero, den, n, second), row
 
 
-def _places(seen: pa.Table, cells: pa.Table) -> Index:
-    """The row of ``seen`` in which each cell was counted."""
+def _places(seen: pa.Table, others: pa.Table) -> Index:
+    """The row of ``seen`` with the unit, load and finer keys of each other row."""
     import pyarrow as pa
 
-    both = pa.concat_tables([table.select(["unit", "load", "rest"]) for table in (seen, cells)])
+    both = pa.concat_tables([table.select(["unit", "load", "rest"]) for table in (seen, others)])
     load = _ints(both, "load") - NO_LOAD
     rest, rests = _rest_codes(both)
     codes = distinct((_unit_codes(both) * (load.max(initial=0) + 1) + load) * len(rests) + rest)[1]
-    place = np.zeros(seen.num_rows, dtype=np.int64)
+    place = np.zeros(len(codes), dtype=np.int64)
     place[codes[: seen.num_rows]] = np.arange(seen.num_rows)
     return place[codes[seen.num_rows :]]
 
 
 def _added(histograms: pa.ChunkedArray, place: Index) -> tuple[Index, Index, Vector]:
-    """Histograms of one place added up, by place and bucket: a cell of each element, its bucket and its count.
+    """Histograms of each place added up: place, bucket and count of every element, in this order.
 
     DuckDB takes twice as long for it.
     """
@@ -453,13 +443,13 @@ def _added(histograms: pa.ChunkedArray, place: Index) -> tuple[Index, Index, Vec
     ends = held.offsets.to_numpy().astype(np.int64)
     elements = slice(int(ends[0]), int(ends[-1])) if len(held) else slice(0)
     bucket, count = (part[elements].to_numpy() for part in (held.keys, held.items))
-    cell = np.repeat(np.arange(len(held)), np.diff(ends))
     low, high = int(bucket.min(initial=0)), int(bucket.max(initial=0))
-    codes = place[cell] * (high - low + 1) + (bucket - low)
+    codes = np.repeat(place, np.diff(ends)) * (high - low + 1) + (bucket - low)
     order = np.argsort(codes, kind="stable")
-    first = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    codes = codes[order]
+    first = np.flatnonzero(np.diff(codes, prepend=-1))
     added = np.add.reduceat(count[order], first) if len(first) else count
-    return cell[order[first]], bucket[order[first]].astype(np.int64), added.astype(np.float64)
+    return codes[first] // (high - low + 1), codes[first] % (high - low + 1) + low, added.astype(np.float64)
 
 
 def _unit_codes(table: pa.Table) -> Index:

@@ -523,9 +523,8 @@ class Report:
 
 def to_json(report: Report) -> str:
     """The report as the text of report.json: UTF-8, two spaces, no NaN; ValueError if a number is not finite."""
-    document = dataclasses.asdict(report)
-    ordered = {"schema_version": document.pop("schema_version"), **document}
-    return json.dumps(ordered, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    ordered = {"schema_version": report.schema_version, **vars(report)}
+    return json.dumps(ordered, indent=2, allow_nan=False, ensure_ascii=False, default=vars) + "\n"
 
 
 def from_json(text: str) -> Report:

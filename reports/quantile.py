@@ -42,6 +42,8 @@ class Histogram:
 
     def where(self, mask: Mask) -> Histogram:
         """The rows of ``seen`` that a mask keeps."""
+        if mask.all():
+            return self
         kept = np.flatnonzero(mask)
         place = np.full(len(mask), -1, dtype=np.int64)
         place[kept] = np.arange(len(kept))

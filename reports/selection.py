@@ -49,6 +49,10 @@ class Selection:
     where: str
     nights: tuple[Night, ...]
 
+    def __hash__(self) -> int:
+        # Sides are keys of all that is remembered of them, and may have thousands of nights.
+        return hash((self.where, len(self.nights), self.nights[:1]))
+
     @property
     def deployments(self) -> tuple[str, ...]:
         return tuple(sorted({night.deployment for night in self.nights}))

@@ -38,6 +38,8 @@ class Sums:
 
     def where(self, mask: Mask) -> Sums:
         """The rows that a mask keeps, units renumbered."""
+        if mask.all():
+            return self
         unit = distinct(self.unit[mask])[1]
         second = None
         if self.second is not None:

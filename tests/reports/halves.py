@@ -50,14 +50,14 @@ class Halves(CellReader):
         nights = tuple(Night(file.date, file.deployment) for file in warehouse.files(REQUESTS))
         everything = Selection("all", tuple(sorted(set(nights))))
         self._all = {part: self._table(everything, "requests", part) for part in get_args(Part)}
-        names = self._connection.execute(f"SELECT {NAME} FROM {self._all['sums']} ORDER BY {NAME}").fetchall()
+        names = self._connection.execute(f"SELECT {NAME} FROM {self._all['figures']} ORDER BY {NAME}").fetchall()
         self._names = [name for (name,) in names]
         self.finished = np.array([finished[name] for name in self._names])
         """When each request was done, in seconds, by name."""
 
     def columns(self, *names: str) -> list[np.ndarray]:
         """Columns of the cells, by name; 0 for what is not known."""
-        query = f"SELECT {', '.join(names)} FROM {self._all['sums']} ORDER BY {NAME}"
+        query = f"SELECT {', '.join(names)} FROM {self._all['figures']} ORDER BY {NAME}"
         found = self._connection.execute(query).fetchall()
         return list(np.array([[value or 0 for value in row] for row in found], dtype=float).T)
 
