@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from dataclasses import fields, replace
 
 import numpy as np
@@ -12,9 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from specledger.reports.cells_read import CellReader, Frame, Grain
-from specledger.reports.selection import Night, Selection
+from specledger.reports.selection import Night, Selection, select_nights
+from specledger.reports.strata import stratify
 from specledger.reports.sums import SPARSE, distinct
-from specledger.schemas.warehouse import Warehouse
+from specledger.schemas.cells import CELLS_REQUESTS
+from specledger.schemas.config import DEFAULT_SETTINGS
+from specledger.schemas.warehouse import Warehouse, reading
 from tests.reports.fleet import WORLD, put_requests
 
 DAYS = [dt.date(2026, 9, 7) + dt.timedelta(days=day) for day in range(3)]
@@ -77,6 +81,37 @@ def test_a_course_is_the_same_hours_with_fewer_columns(
     found, whole = reader.course(OUT_OF_BOTH, "requests", ["tpot_ms"]), reader.frame(OUT_OF_BOTH, "requests")
     assert set(found.columns) == {"tpot_ms.num", "tpot_ms.den"}
     equal(found, replace(whole, columns={name: whole.columns[name] for name in found.columns}))
+
+
+def asked(warehouse: Warehouse, selected: str) -> list[tuple[int, ...]]:
+    """An answer over the files of the first side."""
+    return reading().execute(f"SELECT {selected} FROM ({select_nights(warehouse, CELLS_REQUESTS, FIRST)})").fetchall()
+
+
+@pytest.mark.parametrize("name", ["ttft", "itl"])
+@pytest.mark.parametrize("grain", ["hour", "block"])
+def test_histograms_hold_what_the_cells_of_each_unit_hold(warehouse: Warehouse, name: str, grain: Grain) -> None:
+    reader = CellReader(warehouse)
+    frame = reader.frame(FIRST, "requests")
+    strata = stratify(frame.observed(), frame.observed(), DEFAULT_SETTINGS.load_bands)
+    found = reader.histogram(FIRST, name, grain, strata, None)
+    expected: Counter[int] = Counter()
+    for bucket, count in asked(warehouse, f"unnest(map_keys({name})), unnest(map_values({name}))"):
+        expected[bucket] += count
+    held = Counter(found.bucket.tolist())
+    assert {bucket: found.count[found.bucket == bucket].sum() for bucket in held} == expected
+    np.testing.assert_array_equal(np.bincount(found.row, found.count), found.seen.den)
+    assert found.seen.units == reader.units(FIRST, "requests", grain)
+
+
+def test_second_moments_are_told_beside_the_sums(warehouse: Warehouse) -> None:
+    reader = CellReader(warehouse)
+    found, plain = reader.with_moments(FIRST, "requests"), reader.frame(FIRST, "requests")
+    assert not any(name.endswith((".nn", ".nd", ".dd")) for name in plain.columns)
+    equal(replace(found, columns={name: found.columns[name] for name in plain.columns}), plain)
+    ((steps, products),) = asked(warehouse, "sum(steps_steps), sum(steps_step_tokens)")
+    assert found.columns["effective_length.dd"].sum() == steps
+    assert found.columns["effective_length.nd"].sum() == products
 
 
 CODES = arrays(np.int64, st.integers(0, 50), elements=st.integers(0, 60) | st.integers(SPARSE - 2, SPARSE + 1_000))
