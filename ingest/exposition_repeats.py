@@ -6,7 +6,6 @@ for many scrapes at once; a scrape that differs anywhere is taken apart as any t
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -15,14 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .exposition_scan import ALONE, Reading, Scrape, Vocabulary, numbers, sample_lines, scan
+from .exposition_scan import ALONE, Reading, Scrape, Vocabulary, sample_lines, scan
 from .exposition_split import SERVER_MARK
-from .series_rows import Positions, Values
+from .series_rows import Flags, Positions, Values
 
 MOST_TEMPLATES = 32
 """Kinds of servers whose scrapes are read at once without taking them apart again and again."""
 
-_NEWLINE, _BLANK = b"\n "
+_NEWLINE, _BLANK = ord("\n"), b" "
+_WINDOW = 1 << 16
 
 
 class Scanner:
@@ -75,7 +75,7 @@ class _Block:
         self.starts: Positions = np.array(starts, np.int64)
         self.stops: Positions = np.array(stops, np.int64)
         """Where each scrape begins and ends."""
-        self.ends: Positions = np.flatnonzero(np.frombuffer(self.text, np.uint8) == _NEWLINE)
+        self.ends: Positions = _newlines(self.text)
         self.lines: Positions = np.searchsorted(self.ends, self.starts)
         """The number of the first line of each."""
         self.counts: Positions = np.searchsorted(self.ends, self.stops) - self.lines
@@ -93,7 +93,7 @@ def _behind_mark(scrape: Scrape) -> int:
 
 
 class _Template:
-    """What scrapes of one kind say beside their values."""
+    """What scrapes of one kind say beside their values, and what the last of them said."""
 
     def __init__(self, block: _Block, reading: Reading, samples: Positions, names: Positions, kept: Positions) -> None:
         self._reading = replace(reading, scrape=block.scrapes[0])  # the text beside it may go
@@ -103,8 +103,9 @@ class _Template:
         last = int(kept[-1])
         begin = block.line(0, int(samples[last]))
         self._probe = int(samples[last]), block.text[begin : begin + int(names[last])]
-        self._model = block.text, self._bounds(block, np.zeros(1, np.int64))
-        self._pattern = _pieces(*self._model)
+        self._last = _pieces(block.text, self._bounds(block, np.zeros(1, np.int64)))
+        self._values = np.full(len(samples), np.nan)
+        self._values[kept] = reading.values
 
     @classmethod
     def of(cls, block: _Block, reading: Reading, vocabulary: Vocabulary) -> _Template | None:
@@ -121,27 +122,32 @@ class _Template:
 
     def read(self, block: _Block, left: Sequence[int]) -> dict[int, Reading]:
         """The readings of those of the scrapes that this is the template of."""
-        line, probe = self._probe
-        alike = np.array(
-            [
-                place
-                for place in left
-                if block.counts[place] == self._lines and block.text.startswith(probe, block.line(place, line))
-            ],
-            np.int64,
-        )
+        alike = self._candidates(block, np.array(left, np.int64))
         if not len(alike):
             return {}
-        pieces = _pieces(block.text, self._bounds(block, alike))
-        same = pc.equal(pieces, self._repeated(len(alike))).to_numpy(zero_copy_only=False)
-        rows = np.flatnonzero(same.reshape(len(alike), -1)[:, ::2].all(axis=1))
-        values = self._values(pieces, rows) if len(rows) else None
+        bounds = self._bounds(block, alike)
+        pieces, width = _pieces(block.text, bounds), bounds.shape[1]
+        # Each is compared with the one before it, as which it mostly has the same values too.
+        same = np.concatenate([_equal(pieces[:width], self._last), _equal(pieces[width:], pieces[:-width])])
+        same = same.reshape(-1, width)
+        rows = _alike(same, pieces, self._last)
+        values = self._read_values(block.text, bounds[rows], ~same[rows, 1:-1:2]) if rows else None
         if values is None:
             return {}
+        last = bounds[rows[-1:]]
+        self._last = _pieces(block.text[last[0, 0] : last[0, -1]], last - last[0, 0])  # the text beside it may go
+        self._values = values[-1]
         return {
             place: self._as(block.scrapes[place], own, marked=block.marked[place])
-            for place, own in zip(alike[rows].tolist(), values, strict=True)
+            for place, own in zip(alike[rows].tolist(), values[:, self._kept], strict=True)
         }
+
+    def _candidates(self, block: _Block, places: Positions) -> Positions:
+        """Which of the scrapes have as many lines and one line in common, that are worth to be compared."""
+        places = places[block.counts[places] == self._lines]
+        line, probe = self._probe
+        begins = block.ends[block.lines[places] + line - 1] + 1 if line else block.starts[places]
+        return places[[block.text.startswith(probe, begin) for begin in begins.tolist()]]
 
     def _bounds(self, block: _Block, places: Positions) -> Positions:
         """Where the pieces of each scrape begin: the text before each value and the value, and so on; then what stands
@@ -158,34 +164,75 @@ class _Template:
         bounds[:, -1] = block.stops[places]
         return bounds
 
-    def _repeated(self, count: int) -> pa.Array:
-        """The pieces of the template as many times."""
-        text, bounds = self._model
-        if len(self._pattern) < count * bounds.size:
-            self._pattern = _pieces(text * count, bounds + len(text) * np.arange(count)[:, None])
-        return self._pattern[: count * bounds.size]
-
-    def _values(self, pieces: pa.Array, rows: Positions) -> Values | None:
-        """The values of vLLM's series, a line for each of the rows; None where anything is no plain number."""
-        count = len(self._samples)
-        chosen = rows[:, None] * (2 * count + 2) + 2 * np.arange(count) + 1
-        texts = pieces.take(pa.array(chosen.ravel()))
-        if (np.frombuffer(texts.buffers()[2], np.uint8) == _BLANK).any():
-            return None  # a timestamp or an exemplar
-        with contextlib.suppress(pa.ArrowInvalid):
-            return numbers(texts).reshape(len(rows), count)[:, self._kept]
-        try:  # what other programs say may be anything
-            return numbers(pieces.take(pa.array(chosen[:, self._kept].ravel()))).reshape(len(rows), -1)
+    def _read_values(self, text: bytes, bounds: Positions, changed: Flags) -> Values | None:
+        """The values of each scrape, of which those that changed are read; None where one is no plain number."""
+        try:
+            read = _numbers(text, bounds, changed)
         except pa.ArrowInvalid:
-            return None
+            if any(_BLANK in one for one in _pieces(text, bounds).filter(_at_values(bounds, changed)).to_pylist()):
+                return None  # a timestamp or an exemplar
+            ours = np.zeros(len(self._samples), np.bool_)
+            ours[self._kept] = True
+            try:  # what other programs say may be anything
+                read = _numbers(text, bounds, changed & ours)
+            except pa.ArrowInvalid:
+                return None
+        before = self._values
+        for values, new in zip(read, changed, strict=True):
+            np.copyto(values, before, where=~new)
+            before = values
+        return read
 
     def _as(self, scrape: Scrape, values: Values, *, marked: bool) -> Reading:
         model = self._reading
         return Reading(scrape, model.codes, values, self._comments + marked, model.foreign, model.ends_with_vllm)
 
 
-def _pieces(text: bytes, bounds: Positions) -> pa.Array:
+def _alike(same: Flags, pieces: pa.Array, before: pa.Array) -> list[int]:
+    """Which scrapes differ from the one ``before`` them in their values only.
+
+    ``same`` says which pieces each has in common with the scrape in front of it; where that is none of them, it becomes
+    which it has in common with the last that is.
+    """
+    rows: list[int] = []
+    for row, own in enumerate(same):
+        if row - 1 != (rows[-1] if rows else -1):
+            own[:] = _equal(pieces[row * len(own) : (row + 1) * len(own)], before)
+        if own[::2].all():
+            rows.append(row)
+            before = pieces[row * len(own) : (row + 1) * len(own)]
+    return rows
+
+
+def _equal(some: pa.Array, others: pa.Array) -> Flags:
+    equal: Flags = pc.equal(some, others).to_numpy(zero_copy_only=False)
+    return equal
+
+
+def _numbers(text: bytes, bounds: Positions, wanted: Flags) -> Values:
+    """The values that are wanted, of each scrape a line; ArrowInvalid where one is no plain number."""
+    valid = np.packbits(_at_values(bounds, wanted), bitorder="little")
+    texts = _pieces(text, bounds, pa.py_buffer(valid)).view(pa.large_string())  # digits and signs only, as in numbers
+    found = np.frombuffer(pc.cast(texts, pa.float64()).buffers()[1], np.float64, bounds.size)
+    return found.reshape(bounds.shape)[:, 1:-1:2].copy()
+
+
+def _at_values(bounds: Positions, wanted: Flags) -> Flags:
+    """Which of the pieces are values that are wanted."""
+    there = np.zeros(bounds.shape, np.bool_)
+    there[:, 1:-1:2] = wanted
+    return there.ravel()
+
+
+def _pieces(text: bytes, bounds: Positions, valid: pa.Buffer | None = None) -> pa.Array:
     """The parts of the text from each of the bounds to the next; the last is empty."""
     offsets = np.append(bounds, bounds[-1, -1])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+    buffers = [valid, pa.py_buffer(offsets), pa.py_buffer(text)]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), bounds.size, buffers)
+
+
+def _newlines(text: bytes) -> Positions:
+    """Where lines end; window by window, as new memory for what compares a whole text costs more than comparing."""
+    raw = np.frombuffer(text, np.uint8)
+    found = [np.flatnonzero(raw[at : at + _WINDOW] == _NEWLINE) + at for at in range(0, len(raw), _WINDOW)]
+    return np.concatenate(found) if found else np.empty(0, np.int64)
