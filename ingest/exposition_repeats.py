@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .exposition_scan import ALONE, Reading, Scrape, Vocabulary, sample_lines, scan
+from .exposition_scan import ALONE, Reading, Scrape, Vocabulary, numbers, sample_lines, scan, slices
 from .exposition_split import SERVER_MARK
 from .series_rows import Flags, Positions, Values
 
@@ -22,7 +22,6 @@ MOST_TEMPLATES = 32
 """Kinds of servers whose scrapes are read at once without taking them apart again and again."""
 
 _NEWLINE, _BLANK = ord("\n"), b" "
-_WINDOW = 1 << 16
 
 
 class Scanner:
@@ -75,7 +74,7 @@ class _Block:
         self.starts: Positions = np.array(starts, np.int64)
         self.stops: Positions = np.array(stops, np.int64)
         """Where each scrape begins and ends."""
-        self.ends: Positions = _newlines(self.text)
+        self.ends: Positions = np.flatnonzero(np.frombuffer(self.text, np.uint8) == _NEWLINE)
         self.lines: Positions = np.searchsorted(self.ends, self.starts)
         """The number of the first line of each."""
         self.counts: Positions = np.searchsorted(self.ends, self.stops) - self.lines
@@ -166,22 +165,25 @@ class _Template:
 
     def _read_values(self, text: bytes, bounds: Positions, changed: Flags) -> Values | None:
         """The values of each scrape, of which those that changed are read; None where one is no plain number."""
+        start, end = bounds[:, 1:-1:2], bounds[:, 2::2]
+        values = np.empty(changed.shape)
         try:
-            read = _numbers(text, bounds, changed)
+            values[changed] = numbers(text, start[changed], end[changed])
         except pa.ArrowInvalid:
-            if any(_BLANK in one for one in _pieces(text, bounds).filter(_at_values(bounds, changed)).to_pylist()):
+            if any(_BLANK in one for one in slices(text, start[changed], end[changed]).to_pylist()):
                 return None  # a timestamp or an exemplar
-            ours = np.zeros(len(self._samples), np.bool_)
-            ours[self._kept] = True
+            foreign = np.ones(len(self._samples), np.bool_)
+            foreign[self._kept] = False
+            ours = changed & ~foreign
             try:  # what other programs say may be anything
-                read = _numbers(text, bounds, changed & ours)
+                values[ours] = numbers(text, start[ours], end[ours])
             except pa.ArrowInvalid:
                 return None
         before = self._values
-        for values, new in zip(read, changed, strict=True):
-            np.copyto(values, before, where=~new)
-            before = values
-        return read
+        for own, new in zip(values, changed, strict=True):
+            np.copyto(own, before, where=~new)
+            before = own
+        return values
 
     def _as(self, scrape: Scrape, values: Values, *, marked: bool) -> Reading:
         model = self._reading
@@ -209,30 +211,8 @@ def _equal(some: pa.Array, others: pa.Array) -> Flags:
     return equal
 
 
-def _numbers(text: bytes, bounds: Positions, wanted: Flags) -> Values:
-    """The values that are wanted, of each scrape a line; ArrowInvalid where one is no plain number."""
-    valid = np.packbits(_at_values(bounds, wanted), bitorder="little")
-    texts = _pieces(text, bounds, pa.py_buffer(valid)).view(pa.large_string())  # digits and signs only, as in numbers
-    found = np.frombuffer(pc.cast(texts, pa.float64()).buffers()[1], np.float64, bounds.size)
-    return found.reshape(bounds.shape)[:, 1:-1:2].copy()
-
-
-def _at_values(bounds: Positions, wanted: Flags) -> Flags:
-    """Which of the pieces are values that are wanted."""
-    there = np.zeros(bounds.shape, np.bool_)
-    there[:, 1:-1:2] = wanted
-    return there.ravel()
-
-
-def _pieces(text: bytes, bounds: Positions, valid: pa.Buffer | None = None) -> pa.Array:
+def _pieces(text: bytes, bounds: Positions) -> pa.Array:
     """The parts of the text from each of the bounds to the next; the last is empty."""
     offsets = np.append(bounds, bounds[-1, -1])
-    buffers = [valid, pa.py_buffer(offsets), pa.py_buffer(text)]
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), bounds.size, buffers)
-
-
-def _newlines(text: bytes) -> Positions:
-    """Where lines end; window by window, as new memory for what compares a whole text costs more than comparing."""
-    raw = np.frombuffer(text, np.uint8)
-    found = [np.flatnonzero(raw[at : at + _WINDOW] == _NEWLINE) + at for at in range(0, len(raw), _WINDOW)]
-    return np.concatenate(found) if found else np.empty(0, np.int64)

@@ -185,13 +185,12 @@ def sample_lines(text: bytes) -> tuple[Positions, Positions, Positions, Position
 def _values(text: bytes, start: Positions, end: Positions) -> tuple[Values, Positions]:
     """The numbers between the positions, and which of them are none."""
     nothing = np.empty(0, np.int64)
-    texts = slices(text, start, end)
     try:
-        return numbers(texts), nothing
+        return numbers(text, start, end), nothing
     except pa.ArrowInvalid:
         values = np.full(len(start), np.nan)
         failed = []
-        for at, one in enumerate(texts.to_pylist()):
+        for at, one in enumerate(slices(text, start, end).to_pylist()):
             try:
                 values[at] = parse_value(one)
             except LineError:
@@ -199,19 +198,24 @@ def _values(text: bytes, start: Positions, end: Positions) -> tuple[Values, Posi
         return values, np.array(failed, np.int64)
 
 
-def numbers(texts: pa.Array) -> Values:
-    """Each text as a number; ArrowInvalid where one is none."""
-    # Digits and signs only: the cast itself refuses what is no text.
-    values: Values = pc.cast(texts.view(pa.large_string()), pa.float64()).to_numpy()
-    return values
+def numbers(text: bytes, start: Positions, end: Positions) -> Values:
+    """The numbers from each start to its end, which come in order; ArrowInvalid where one is none."""
+    # What lies between two of them counts as null, which the cast passes over. It refuses what is no text by itself.
+    odd = pa.py_buffer(np.full(len(start) // 4 + 1, 0b01010101, np.uint8))
+    texts = _both(text, start, end, odd).view(pa.large_string())
+    both = np.frombuffer(pc.cast(texts, pa.float64()).buffers()[1], np.float64, len(texts))
+    return both[::2]
 
 
 def slices(text: bytes, start: Positions, end: Positions) -> pa.Array:
     """The parts of the text from each start to its end, which come in order, as one array."""
-    count = len(start)
-    offsets = np.empty(2 * count + 1, np.int64)
+    return _both(text, start, end).take(pa.array(np.arange(0, 2 * len(start), 2)))
+
+
+def _both(text: bytes, start: Positions, end: Positions, valid: pa.Buffer | None = None) -> pa.Array:
+    """The parts of the text from each start to its end, and behind each what lies between it and the next."""
+    offsets = np.empty(2 * len(start) + 1, np.int64)
     offsets[0:-1:2], offsets[1:-1:2] = start, end
-    offsets[-1] = end[-1] if count else 0
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-    both = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2 * count, buffers)
-    return both.take(pa.array(np.arange(0, 2 * count, 2)))
+    offsets[-1] = end[-1] if len(end) else 0
+    buffers = [valid, pa.py_buffer(offsets), pa.py_buffer(text)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2 * len(start), buffers)
