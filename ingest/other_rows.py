@@ -46,11 +46,15 @@ class OtherRows:
             return
         positions, offsets, times, instances = zip(*self._scrapes, strict=True)
         scrape = np.repeat(np.arange(len(self._scrapes)), [len(codes) for codes in self._codes])
-        distinct, which = np.unique(np.concatenate(self._codes), return_inverse=True)
-        found = [series[code] for code in distinct.tolist()]
+        codes = np.concatenate(self._codes)
+        there = np.zeros(len(series), np.bool_)
+        there[codes] = True
+        found = [series[code] for code in np.flatnonzero(there).tolist()]
         # In the order in which they lie in files: rows that hold labels are slow to sort.
         ranked = sorted(range(len(found)), key=lambda place: (found[place].name, found[place].labels))
-        which = np.argsort(ranked)[which]
+        ranks = np.empty(len(series), np.int64)
+        ranks[there] = np.argsort(ranked)
+        which = ranks[codes]
         places = {name: place for place, name in enumerate(sorted(set(instances)))}
         servers = np.array([places[name] for name in instances], np.int64)
         order = np.argsort(servers[scrape] * len(ranked) + which, kind="stable")
