@@ -89,10 +89,10 @@ class _Builder:
         self.scrapes = scrapes
         self.sink = sink
         self.count = len(scrapes.times)
-        values = scrapes.values
         with np.errstate(invalid="ignore"):
-            self.whole = (values >= 0) & (values <= EXACT) & (values == np.floor(values))
-        self.integers = np.where(self.whole, values, 0).astype(np.int64)
+            self.integers = scrapes.values.astype(np.int64)
+            self.whole = (scrapes.values >= 0) & (scrapes.values <= EXACT) & (scrapes.values == self.integers)
+        self.integers *= self.whole  # a cast makes anything of what is no count
 
     def snapshots(self, row: RowPlan) -> pa.Table:
         """One row a scrape."""
