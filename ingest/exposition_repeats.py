@@ -129,16 +129,18 @@ class _Template:
         # Each is compared with the one before it, as which it mostly has the same values too.
         same = np.concatenate([_equal(pieces[:width], self._last), _equal(pieces[width:], pieces[:-width])])
         same = same.reshape(-1, width)
-        rows = _alike(same, pieces, self._last)
-        values = self._read_values(block.text, bounds[rows], ~same[rows, 1:-1:2]) if rows else None
+        if not same[:, ::2].all():
+            rows = _alike(same, pieces, self._last)
+            alike, bounds, same = alike[rows], bounds[rows], same[rows]
+        values = self._read_values(block.text, bounds, ~same[:, 1:-1:2]) if len(alike) else None
         if values is None:
             return {}
-        last = bounds[rows[-1:]]
+        last = bounds[-1:]
         self._last = _pieces(block.text[last[0, 0] : last[0, -1]], last - last[0, 0])  # the text beside it may go
         self._values = values[-1]
         return {
             place: self._as(block.scrapes[place], own, marked=block.marked[place])
-            for place, own in zip(alike[rows].tolist(), values[:, self._kept], strict=True)
+            for place, own in zip(alike.tolist(), values[:, self._kept], strict=True)
         }
 
     def _candidates(self, block: _Block, places: Positions) -> Positions:
