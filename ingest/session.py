@@ -72,7 +72,7 @@ class Session:
 
     def run(self, located: list[Located], labels: dict[str, str]) -> IngestReport:
         """Read all inputs and store the labels."""
-        with exclusive(self._warehouse.root, "ingest"), publishing(self._warehouse, RAW_TABLES) as days:
+        with exclusive(self._warehouse.root, "ingest"), publishing(self._warehouse, RAW_TABLES, "ingest") as days:
             self._warehouse.mark()
             recover(self._warehouse)
             try:

@@ -6,8 +6,8 @@ like, and when they have done, link what is there now into a folder of its own a
 step. Whoever reads follows that file, or the views of ``specledger.duckdb``, which name the same folders; what they name
 stays for a day after it was followed by something newer.
 
-Layout: ``<root>/_read/<run>/<schema>/<table>/date=…/deployment=…/<file>.parquet``, where ``schema`` tells files that have
-exactly the declared columns from others.
+Layout: ``<root>/_read/<month>.<run>/<schema>/<table>/date=…/deployment=…/<file>.parquet``, where ``schema`` tells files
+that have exactly the declared columns from others.
 """
 
 from __future__ import annotations
@@ -37,16 +37,15 @@ logger = logging.getLogger(__name__)
 GRACE_S = 86_400.0
 """How long what was followed by something newer stays for those who are still reading it."""
 FORMAT = 1
-BEGUN = "begun"
-"""The file that is there while readers do not see yet what a run writes."""
+STATE = "state.json"
+BEGUN = ".begun"
+"""Ending of the file that is there while readers do not see yet what a run writes."""
 UNLIKE = "other"
 """Where files lie that have not exactly the declared columns: an older specledger wrote them."""
 _SETTLED_NS = 2_000_000_000
 """Age from which the time of a folder tells that nothing more was done in the same tick of the clock."""
 _NO_LINKS = (errno.EPERM, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 _LOOKS = 5
-_MOST_FOLDERS, _NEWEST = 32, 8
-"""Folders of few dates from which on they are made one, and how many then stay as they are: these may still change."""
 _Files = dict[tuple[str, str], int]
 """The inode of each file of a date, by the name of its deployment's folder and its own."""
 
@@ -85,7 +84,7 @@ class State:
 
 def state_of(root: Path) -> State | None:
     """What readers of a warehouse follow; None where they read its files as they are."""
-    path = root / READ / "state.json"
+    path = root / READ / STATE
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["format"] != FORMAT:
@@ -117,7 +116,7 @@ class Published(Warehouse):
         return links and os.path.join(self.root, READ, links.folder(table.name), day)  # noqa: PTH118
 
     def globs(self, table: Table) -> list[str]:
-        """One for each run whose links are read: of none of these does a reader see some dates and others not."""
+        """One for each folder of a month: of none of these does a reader see some dates and others not."""
         folders = dict.fromkeys(links.folder(table.name) for links in self._state.tables.get(table.name, {}).values())
         top = self.root.resolve() / READ
         return [f"{top}/{folder}/*/*/*.parquet" for folder in folders]
@@ -130,27 +129,28 @@ def published(root: str | os.PathLike[str]) -> Warehouse:
 
 
 @contextlib.contextmanager
-def publishing(warehouse: Warehouse, tables: Iterable[Table]) -> Iterator[set[dt.date]]:
+def publishing(warehouse: Warehouse, tables: Iterable[Table], work: str) -> Iterator[set[dt.date]]:
     """Let readers see at the end of the block, however it ends, what these tables hold of the dates put into the set.
 
-    Of all dates where a run before was ended inside its block. The lock of those who write the tables must be held.
+    Of all dates where a run of the same work was ended inside its block. The lock of those who write the tables must be
+    held.
     """
     if warehouse.root.resolve() in OPEN:
         yield set()
         return
-    begun = warehouse.root / READ / BEGUN
-    days: set[dt.date] | None = None if begun.exists() else set()
+    begun = warehouse.root / READ / f"{work}{BEGUN}"
+    touched: set[dt.date] = set()
+    days = None if begun.exists() else touched
     begun.parent.mkdir(mode=0o700, exist_ok=True)
     begun.touch()
-    touched: set[dt.date] = set()
     try:
         yield touched
     except BaseException:
         with contextlib.suppress(SpecledgerError, OSError):  # what ended the work is told
-            publish(warehouse, tables, days=None if days is None else touched)
+            publish(warehouse, tables, days=days)
             begun.unlink(missing_ok=True)
         raise
-    publish(warehouse, tables, days=None if days is None else touched)
+    publish(warehouse, tables, days=days)
     begun.unlink(missing_ok=True)
 
 
@@ -170,10 +170,8 @@ def publish(
     with exclusive(root, "read"):
         state = state_of(root) or State()
         aside = warehouse.aside("-aside")
-        before = state.text()
         try:
-            for table in tables:
-                _follow(warehouse, table, state, aside, wanted, now)
+            changed = [_follow(warehouse, table, state, aside, wanted, now) for table in tables]
         except OSError as error:
             shutil.rmtree(aside, ignore_errors=True)
             if error.errno not in _NO_LINKS:
@@ -182,25 +180,28 @@ def publish(
             shutil.rmtree(root / READ, ignore_errors=True)
             return
         if aside.exists():
-            (root / READ).mkdir(mode=0o700, exist_ok=True)
-            aside.rename(root / READ / aside.name.partition("-")[0])
-        _expire(root / READ, state, now)
-        if state.text() != before:
+            for made in sorted(aside.iterdir()):
+                (root / READ).mkdir(mode=0o700, exist_ok=True)
+                made.rename(root / READ / made.name)
+            aside.rmdir()
+        changed.append(_expire(root / READ, state, now))
+        if any(changed):
             draft = warehouse.aside(".json")
             draft.write_text(state.text(), encoding="utf-8")
-            warehouse.publish(draft, root / READ / "state.json")
+            warehouse.publish(draft, root / READ / STATE)
         _sweep(root / READ, state)
 
 
 def _follow(
     warehouse: Warehouse, table: Table, state: State, aside: Path, wanted: Collection[str] | None, now: float
-) -> None:
-    """Link the dates of a table that have changed, or of those wanted, and note what they were linked from.
+) -> bool:
+    """Link the dates of a table that have changed, of those wanted, and note what they were linked from.
 
-    With a date all others move that lie in the same folder, so that this is followed as a whole: a reader that comes too
-    late finds none of them, and never some.
+    A new date joins those of its month. With one that changed its whole month moves to another folder, so that folders
+    are followed as a whole: a reader that comes too late finds none of its dates, and never some. True if there was
+    something to note.
     """
-    read, run = warehouse.root / READ, aside.name.partition("-")[0]
+    read = warehouse.root / READ
     known = state.tables.get(table.name, {})
     held = {folder for folder in {links.folder(table.name) for links in known.values()} if (read / folder).is_dir()}
     same: dict[str, Links] = {}
@@ -216,39 +217,53 @@ def _follow(
             if (stamp and links.stamp == stamp) or _files(place) == _files(folder):
                 same[day] = links._replace(stamp=stamp)
                 continue
-        stamp = _stamp(folder, now)
-        if schema := _linked(warehouse, table, folder, aside):
+        stamp, run = _stamp(folder, now), _run(day, aside)
+        if schema := _linked(warehouse, table, folder, aside / run):
             other[day] = Links(run, schema, stamp)
-    left = held - {known[day].folder(table.name) for day in known.keys() - same.keys()}
-    left -= _scattered(table, same)
-    for day, links in same.items():
-        if (folder := links.folder(table.name)) not in left:
-            target = aside / links.schema / table.name / day
-            _link(f"{read}/{folder}/{day}", _files(f"{read}/{folder}/{day}"), target)
-            other[day] = links._replace(run=run)
-    state.followed |= dict.fromkeys(sorted(held - left), now)
+    moving = {_month(day) for day in known.keys() - same.keys()}
+    runs = {_month(day): links.run for day, links in same.items()}
+    for day, links in other.items():
+        if (month := _month(day)) in runs and month not in moving:
+            other[day] = joined = links._replace(run=runs[month])
+            target = read / joined.folder(table.name) / day
+            if target.exists():  # a run was ended before it could say so
+                other[day] = links
+                moving.add(month)
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                (aside / links.folder(table.name) / day).rename(target)
+    for day, links in (same | other).items():
+        run = _run(day, aside)
+        if _month(day) in moving and links.run != run:
+            moved = links._replace(run=run)
+            place = f"{read}/{links.folder(table.name)}/{day}"
+            _link(place, _files(place), aside / moved.folder(table.name) / day)
+            other[day] = moved
+    left = {links.folder(table.name) for day, links in known.items() if _month(day) in moving}
+    state.followed |= dict.fromkeys(sorted(left & held), now)
     state.tables[table.name] = same | other
     if not state.tables[table.name]:
         del state.tables[table.name]
+    return state.tables.get(table.name, {}) != known
 
 
-def _scattered(table: Table, known: dict[str, Links]) -> set[str]:
-    """Folders of few dates each that had better be one, which makes short views; those of the newest dates stay."""
-    days: dict[str, list[str]] = {}
-    for day, links in known.items():
-        days.setdefault(links.folder(table.name), []).append(day)
-    small = sorted((max(own), folder) for folder, own in days.items() if len(own) < _MOST_FOLDERS)
-    return {folder for _, folder in small[:-_NEWEST]} if len(small) > _MOST_FOLDERS else set()
+def _month(day: str) -> str:
+    return day[len("date=") :][: len("2026-11")]
 
 
-def _linked(warehouse: Warehouse, table: Table, folder: str, aside: Path) -> str | None:
+def _run(day: str, aside: Path) -> str:
+    """The folder of the dates of a month that are linked now."""
+    return f"{_month(day)}.{aside.name.partition('-')[0]}"
+
+
+def _linked(warehouse: Warehouse, table: Table, folder: str, run: Path) -> str | None:
     """Link the files of a date, which may be joined by others meanwhile; the schema under which they lie, if any."""
     for look in range(_LOOKS):
         files = _files(folder)
         if not files:
             break
         schema = _schema(warehouse, table, [f"{folder}/{own}/{name}" for own, name in files])
-        target = aside / schema / table.name / Path(folder).name
+        target = run / schema / table.name / Path(folder).name
         try:
             _link(folder, files, target)
             return schema
@@ -300,21 +315,24 @@ def _files(folder: str) -> _Files:
     return found
 
 
-def _expire(read: Path, state: State, now: float) -> None:
-    """Remove what was followed long ago, and the folders that are empty then; a clock set back waits no longer."""
-    for folder, since in list(state.followed.items()):
-        if not now - GRACE_S < since <= now + GRACE_S:
-            del state.followed[folder]
-            path = read / folder
-            shutil.rmtree(path, ignore_errors=True)
-            for above in list(path.parents)[:3]:
-                with contextlib.suppress(OSError):
-                    above.rmdir()
+def _expire(read: Path, state: State, now: float) -> bool:
+    """Remove what was followed long ago, and the folders that are empty then; a clock set back waits no longer.
+
+    True if there was any.
+    """
+    over = [folder for folder, since in state.followed.items() if not now - GRACE_S < since <= now + GRACE_S]
+    for folder in over:
+        del state.followed[folder]
+        shutil.rmtree(read / folder, ignore_errors=True)
+        for above in list((read / folder).parents)[:2]:
+            with contextlib.suppress(OSError):
+                above.rmdir()
+    return bool(over)
 
 
 def _sweep(read: Path, state: State) -> None:
     """Remove what no state names: a run was ended before it could say so."""
     runs = state.runs()
     for name in inside(str(read), ""):
-        if name not in {*runs, "state.json", BEGUN}:
+        if name not in runs and name != STATE and not name.endswith(BEGUN):
             shutil.rmtree(read / name, ignore_errors=True)

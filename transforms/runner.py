@@ -29,6 +29,8 @@ from .results import publish
 from .start_rows import bind_deployments, keep_together
 
 if TYPE_CHECKING:
+    import duckdb
+
     from ..schemas.spark import Cluster
 
 log = logging.getLogger(__name__)
@@ -72,28 +74,27 @@ def run(
         bind_deployments(connection, warehouse)
         plan = Plan(warehouse, Fingerprints(settings, StartRecords(connection)), dates, force)
         engine: Engine = OnSpark(cluster, warehouse, settings) if cluster else Here(connection, warehouse)
-        publish(warehouse, transforms("cells"), plan.vanished, ())
-        plan.cells_removed(plan.vanished)
-        computed: list[Partition] = []
-        changed = list(plan.changed())
-        groups = list(cells_run.batches(connection, changed, _limit(changed, engine.slots)))
-        batches = [batch for parts in groups for batch in parts]
-        results = engine.each("cells", cells_run.compute, batches, lambda batch: batch.size)
-        for parts in groups:
-            staged = [one for _ in parts for one in next(results)]
-            publish(warehouse, transforms("cells"), parts[0].partitions, staged)
-            plan.cells_computed(parts[0].partitions)
-            computed += parts[0].partitions
-            log.info("Computed the cells of %d partitions, to %s.", len(computed), computed[-1].date)
-        days = plan.days_with_other_marts()
-        for some in _marts(engine, warehouse, days):
-            plan.marts_computed(some, marts_run.plain_days(connection, warehouse, some))
-            log.info("Computed the marts of %s to %s.", some[0], some[-1])
-        for some in _ledgers(engine, warehouse, plan):
-            plan.ledgers_computed(some)
-        published.publish(warehouse, (*CELL_TABLES, *MART_TABLES))
+        with published.publishing(warehouse, (*CELL_TABLES, *MART_TABLES), "transform") as seen:
+            seen |= {partition.date for partition in plan.vanished}
+            publish(warehouse, transforms("cells"), plan.vanished, ())
+            plan.cells_removed(plan.vanished)
+            computed: list[Partition] = []
+            for some in _cells(connection, engine, warehouse, plan):
+                seen |= {partition.date for partition in some}
+                plan.cells_computed(some)
+                computed += some
+                log.info("Computed the cells of %d partitions, to %s.", len(computed), computed[-1].date)
+            days = plan.days_with_other_marts()
+            for together in _marts(engine, warehouse, days):
+                seen |= set(together)
+                plan.marts_computed(together, marts_run.plain_days(connection, warehouse, together))
+                log.info("Computed the marts of %s to %s.", together[0], together[-1])
+            for together in _ledgers(engine, warehouse, plan):
+                seen |= set(together)
+                plan.ledgers_computed(together)
         with suppress(WarehouseLocked), exclusive(warehouse.root, "ingest", wait_s=0):
-            published.publish(warehouse, RAW_TABLES)  # what lies there without an ingest; one that runs does so itself
+            # What lies there without an ingest; one that runs does so itself.
+            published.publish(warehouse, RAW_TABLES, days=seen)
         publish_database(published.published(warehouse.root), settings)
         if dates is None:
             keep_beginning(warehouse, began)
@@ -112,6 +113,21 @@ def _together(days: Sequence[dt.date], slots: int) -> list[tuple[dt.date, ...]]:
     """Dates that are computed in one go: so many that each slot has some."""
     count = min(DATES_TOGETHER, max(1, -(-len(days) // slots)))
     return [tuple(days[start : start + count]) for start in range(0, len(days), count)]
+
+
+def _cells(
+    connection: duckdb.DuckDBPyConnection, engine: Engine, warehouse: Warehouse, plan: Plan
+) -> Iterator[Sequence[Partition]]:
+    """Compute and publish the cells of what changed, some partitions at a time, which it gives once they are done."""
+    changed = list(plan.changed())
+    groups = list(cells_run.batches(connection, changed, _limit(changed, engine.slots)))
+    results = engine.each(
+        "cells", cells_run.compute, [batch for parts in groups for batch in parts], lambda batch: batch.size
+    )
+    for parts in groups:
+        staged = [one for _ in parts for one in next(results)]
+        publish(warehouse, transforms("cells"), parts[0].partitions, staged)
+        yield parts[0].partitions
 
 
 def _marts(engine: Engine, warehouse: Warehouse, days: Sequence[dt.date]) -> Iterator[Sequence[dt.date]]:

@@ -252,7 +252,7 @@ class House:
             for table in TABLES.values():
                 if table.kind in ("cells", "mart"):
                     self._lay(table, date, day(1 + seed), deployment)
-            publish(self.warehouse, TABLES.values())  # one by one, as nights do
+            publish(self.warehouse, TABLES.values(), days=[date], now=_noon(date))  # one by one, as nights do
         self._count_as_computed()
 
     def _lay(self, table: Table, date: dt.date, model: dt.date, deployment: str) -> None:
@@ -329,6 +329,10 @@ def shifted(rows: pa.Table, model: dt.date, date: dt.date) -> pa.Table:
 
 
 # --- the year ---------------------------------------------------------------------------------------------------------
+
+
+def _noon(date: dt.date) -> float:
+    return dt.datetime.combine(date, dt.time(12), dt.UTC).timestamp()
 
 
 def seeded(first: int, last: int) -> list[tuple[dt.date, int]]:

@@ -16,7 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specledger.schemas import TABLES
-from specledger.schemas.published import BEGUN, GRACE_S, UNLIKE, Published, publish, published, publishing, state_of
+from specledger.schemas.published import (
+    BEGUN,
+    GRACE_S,
+    STATE,
+    UNLIKE,
+    Published,
+    publish,
+    published,
+    publishing,
+    state_of,
+)
 from specledger.schemas.warehouse import READ, Warehouse, damaged, schema_version
 from tests.scale import scaled
 
@@ -88,14 +98,16 @@ def runs(warehouse: Warehouse) -> dict[str, str]:
     return {day: links.run for day, links in state.tables[TABLE.name].items()}
 
 
-def test_dates_stay_where_they_are_unless_one_that_lies_with_them_changes(warehouse: Warehouse) -> None:
+def test_a_new_date_joins_its_month_and_one_that_changes_takes_the_month_along(warehouse: Warehouse) -> None:
+    warehouse.write(TABLE, dt.date(2026, 10, 31), "a", "one", rows(1))
     publish(warehouse, [TABLE])
     first = runs(warehouse)
+    select = published(warehouse.root).select(TABLE)
     warehouse.write(TABLE, dt.date(2026, 11, 3), "a", "one", rows(1))
     publish(warehouse, [TABLE])
     second = runs(warehouse)
-    assert second.pop("date=2026-11-03") not in first.values()
-    assert second == first
+    assert second == first | {"date=2026-11-03": first["date=2026-11-01"]}
+    assert published(warehouse.root).select(TABLE) == select
     before = state_of(warehouse.root)
     publish(warehouse, [TABLE])
     assert state_of(warehouse.root) == before
@@ -103,9 +115,23 @@ def test_dates_stay_where_they_are_unless_one_that_lies_with_them_changes(wareho
     old = published(warehouse.root)
     publish(warehouse, [TABLE])
     third = runs(warehouse)
-    assert third["date=2026-11-01"] == third["date=2026-11-02"] not in before.runs()
-    assert third["date=2026-11-03"] in before.runs()
-    assert (counted(old), counted(published(warehouse.root))) == (9, 10)
+    assert third["date=2026-10-31"] == first["date=2026-10-31"]
+    november = {run for day, run in third.items() if day > "date=2026-11"}
+    assert len(november) == 1
+    assert not november & set(second.values())
+    assert (counted(old), counted(published(warehouse.root))) == (10, 11)
+
+
+def test_a_run_that_was_ended_after_a_date_had_joined_is_made_good(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
+    state = (warehouse.root / READ / STATE).read_text()
+    warehouse.write(TABLE, dt.date(2026, 11, 3), "a", "one", rows(1))
+    publish(warehouse, [TABLE])
+    (warehouse.root / READ / STATE).write_text(state)
+    warehouse.write(TABLE, dt.date(2026, 11, 3), "a", "one", rows(2))
+    publish(warehouse, [TABLE])
+    assert counted(published(warehouse.root)) == 10
+    assert linked(published(warehouse.root)) == linked(warehouse)
 
 
 def test_a_reader_that_comes_too_late_finds_nothing_rather_than_half(warehouse: Warehouse) -> None:
@@ -120,14 +146,13 @@ def test_a_reader_that_comes_too_late_finds_nothing_rather_than_half(warehouse: 
 
 def test_many_nights_lie_in_few_folders(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
-    most = 0
     for number in range(70):
         warehouse.write(TABLE, DAYS[0] + dt.timedelta(number), "a", "one", rows(1))
-        publish(warehouse, [TABLE], now=1e9)
-        most = max(most, len(published(warehouse.root).globs(TABLE)))
-    assert 20 < most < 40
-    assert linked(published(warehouse.root)) == linked(warehouse)
-    assert counted(published(warehouse.root)) == 70
+        publish(warehouse, [TABLE])
+    readable = published(warehouse.root)
+    assert len(readable.globs(TABLE)) == 3
+    assert linked(readable) == linked(warehouse)
+    assert counted(readable) == 70
 
 
 def test_what_was_followed_goes_after_its_time(warehouse: Warehouse) -> None:
@@ -141,7 +166,7 @@ def test_what_was_followed_goes_after_its_time(warehouse: Warehouse) -> None:
     state = state_of(warehouse.root)
     assert state
     assert not state.followed
-    assert {path.name for path in (warehouse.root / READ).iterdir()} == {"state.json", *state.runs()}
+    assert {path.name for path in (warehouse.root / READ).iterdir()} == {STATE, *state.runs()}
     assert counted(published(warehouse.root)) == 13
 
 
@@ -221,7 +246,7 @@ def test_a_full_disk_is_an_error_and_readers_see_what_they_saw(
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}', '{"format": 1, "tables": 3, "followed": {}}'])
 def test_a_state_that_cannot_be_read_is_made_anew(text: str, warehouse: Warehouse) -> None:
     publish(warehouse, [TABLE])
-    (warehouse.root / READ / "state.json").write_text(text)
+    (warehouse.root / READ / STATE).write_text(text)
     assert counted(published(warehouse.root)) == 8
     replace_and_remove(warehouse)
     assert counted(published(warehouse.root)) == 13
@@ -290,14 +315,14 @@ def test_a_session_of_plain_duckdb_is_not_disturbed(warehouse: Warehouse) -> Non
 
 def test_a_run_shows_the_dates_it_wrote_and_after_one_that_was_ended_all(warehouse: Warehouse) -> None:
     publish(warehouse, [TABLE])
-    with publishing(warehouse, [TABLE]) as days:
+    with publishing(warehouse, [TABLE], "ingest") as days:
         for day in DAYS:
             warehouse.write(TABLE, day, "a", "one", rows(5))
         days.add(DAYS[1])
     assert counted(published(warehouse.root)) == 11
-    killed = publishing(warehouse, [TABLE])
+    killed = publishing(warehouse, [TABLE], "ingest")
     killed.__enter__()
-    with publishing(warehouse, [TABLE]):
+    with publishing(warehouse, [TABLE], "ingest"):
         pass
     assert counted(published(warehouse.root)) == 14
 
@@ -306,7 +331,7 @@ def test_what_was_written_before_an_error_is_shown(warehouse: Warehouse) -> None
     publish(warehouse, [TABLE])
 
     def failing() -> None:
-        with publishing(warehouse, [TABLE]) as days:
+        with publishing(warehouse, [TABLE], "ingest") as days:
             warehouse.write(TABLE, DAYS[0], "a", "one", rows(5))
             days.add(DAYS[0])
             raise KeyError
@@ -314,4 +339,4 @@ def test_what_was_written_before_an_error_is_shown(warehouse: Warehouse) -> None
     with pytest.raises(KeyError):
         failing()
     assert counted(published(warehouse.root)) == 11
-    assert not (warehouse.root / READ / BEGUN).exists()
+    assert not list((warehouse.root / READ).glob(f"*{BEGUN}"))
