@@ -197,9 +197,9 @@ def _follow(
 ) -> bool:
     """Link the dates of a table that have changed, of those wanted, and note what they were linked from.
 
-    A new date joins those of its month. With one that changed its whole month moves to another folder, so that folders
-    are followed as a whole: a reader that comes too late finds none of its dates, and never some. True if there was
-    something to note.
+    New files join those of their date, and a new date those of its month. With a date that lost a file its whole month
+    moves to another folder, so that folders are followed as a whole: a reader that comes too late finds none of its dates,
+    and never some. True if there was something to note.
     """
     read = warehouse.root / READ
     known = state.tables.get(table.name, {})
@@ -213,8 +213,8 @@ def _follow(
                 same[day] = links
                 continue
             stamp = _stamp(folder, now)
-            place = f"{read}/{links.folder(table.name)}/{day}"
-            if (stamp and links.stamp == stamp) or _files(place) == _files(folder):
+            place = read / links.folder(table.name) / day
+            if (stamp and links.stamp == stamp) or _joined(warehouse, table, folder, place, links.schema):
                 same[day] = links._replace(stamp=stamp)
                 continue
         stamp, run = _stamp(folder, now), _run(day, aside)
@@ -236,8 +236,8 @@ def _follow(
         run = _run(day, aside)
         if _month(day) in moving and links.run != run:
             moved = links._replace(run=run)
-            place = f"{read}/{links.folder(table.name)}/{day}"
-            _link(place, _files(place), aside / moved.folder(table.name) / day)
+            origin = f"{read}/{links.folder(table.name)}/{day}"
+            _link(origin, _files(origin), aside / moved.folder(table.name) / day)
             other[day] = moved
     left = {links.folder(table.name) for day, links in known.items() if _month(day) in moving}
     state.followed |= dict.fromkeys(sorted(left & held), now)
@@ -254,6 +254,24 @@ def _month(day: str) -> str:
 def _run(day: str, aside: Path) -> str:
     """The folder of the dates of a month that are linked now."""
     return f"{_month(day)}.{aside.name.partition('-')[0]}"
+
+
+def _joined(warehouse: Warehouse, table: Table, folder: str, place: Path, schema: str) -> bool:
+    """Whether a date has all files that were linked; those that came since are linked beside them."""
+    there, linked = _files(folder), _files(str(place))
+    new = there.keys() - linked.keys()
+    if not linked.items() <= there.items():
+        return False
+    if (
+        new
+        and schema != UNLIKE
+        and _schema(warehouse, table, [f"{folder}/{own}/{name}" for own, name in new]) != schema
+    ):
+        return False
+    with contextlib.suppress(FileNotFoundError):  # one that was found was replaced by others
+        _link(folder, sorted(new), place)
+        return True
+    return False
 
 
 def _linked(warehouse: Warehouse, table: Table, folder: str, run: Path) -> str | None:

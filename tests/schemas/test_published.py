@@ -108,6 +108,11 @@ def test_a_new_date_joins_its_month_and_one_that_changes_takes_the_month_along(w
     second = runs(warehouse)
     assert second == first | {"date=2026-11-03": first["date=2026-11-01"]}
     assert published(warehouse.root).select(TABLE) == select
+    warehouse.write(TABLE, DAYS[1], "another", "one", rows(1))
+    warehouse.write(TABLE, DAYS[1], "a", "two", rows(1))
+    publish(warehouse, [TABLE])
+    assert runs(warehouse) == second
+    assert published(warehouse.root).select(TABLE) == select
     before = state_of(warehouse.root)
     publish(warehouse, [TABLE])
     assert state_of(warehouse.root) == before
@@ -119,7 +124,7 @@ def test_a_new_date_joins_its_month_and_one_that_changes_takes_the_month_along(w
     november = {run for day, run in third.items() if day > "date=2026-11"}
     assert len(november) == 1
     assert not november & set(second.values())
-    assert (counted(old), counted(published(warehouse.root))) == (10, 11)
+    assert (counted(old), counted(published(warehouse.root))) == (12, 13)
 
 
 def test_a_run_that_was_ended_after_a_date_had_joined_is_made_good(warehouse: Warehouse) -> None:
@@ -255,13 +260,14 @@ def test_a_state_that_cannot_be_read_is_made_anew(text: str, warehouse: Warehous
 
 
 def test_files_with_other_columns_lie_apart_and_are_read_by_name(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
     older = warehouse.partition(TABLE, DAYS[0], "a") / "older.parquet"
     pq.write_table(rows(1).select(["task", "value"]), older)
     publish(warehouse, [TABLE])
     state = state_of(warehouse.root)
     assert state
-    schemas = [links.schema for links in state.tables[TABLE.name].values()]
-    assert schemas == [UNLIKE, schema_version(TABLE)]
+    schemas = {day: links.schema for day, links in state.tables[TABLE.name].items()}
+    assert schemas == {"date=2026-11-01": UNLIKE, "date=2026-11-02": schema_version(TABLE)}
     readable = published(warehouse.root)
     assert "union_by_name" in readable.select(TABLE)
     assert "union_by_name" not in readable.select_dates(TABLE, [DAYS[1]])
