@@ -94,6 +94,7 @@ def program(arguments: Sequence[str], may_exit: Sequence[int] = (0,)) -> Ran:
 
 
 def megabytes(path: Path) -> float:
-    """Size of a file, or of all files below a folder."""
+    """Size of a file, or of all files below a folder, each of which counts once however many links it has."""
     files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
-    return sum(one.stat().st_size for one in files) / 1e6
+    sizes = {status.st_ino: status.st_size for status in map(Path.stat, files)}
+    return sum(sizes.values()) / 1e6
