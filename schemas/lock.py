@@ -24,7 +24,7 @@ from .errors import WarehouseError, WarehouseLocked
 WAIT_S = 600.0
 """How long a second writer waits for the first."""
 _POLL_S = 0.1
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextlib.contextmanager
@@ -50,7 +50,7 @@ def exclusive(root: Path, work: str, wait_s: float = WAIT_S) -> Iterator[None]:
         yield
         os.ftruncate(file, 0)
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in FULL:
             raise
         raise WarehouseError(
             f"No space is left for {error.filename or f'the warehouse {root}'}: free some, then run the same again; "

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from .errors import SpecledgerError
-from .lock import exclusive
+from .errors import SpecledgerError, WarehouseError
+from .lock import FULL, exclusive
 from .table import Table
 from .warehouse import READ, Warehouse, declared, inside, schema_version
 from .working_copy import OPEN
@@ -141,8 +141,9 @@ def publishing(warehouse: Warehouse, tables: Iterable[Table], work: str) -> Iter
     begun = warehouse.root / READ / f"{work}{BEGUN}"
     touched: set[dt.date] = set()
     days = None if begun.exists() else touched
-    begun.parent.mkdir(mode=0o700, exist_ok=True)
-    begun.touch()
+    with _told(warehouse.root):
+        begun.parent.mkdir(mode=0o700, exist_ok=True)
+        begun.touch()
     try:
         yield touched
     except BaseException:
@@ -167,7 +168,7 @@ def publish(
         return
     now = time.time() if now is None else now
     wanted = None if days is None else {f"date={day}" for day in days}
-    with exclusive(root, "read"):
+    with exclusive(root, "read"), _told(root):
         state = state_of(root) or State()
         aside = warehouse.aside("-aside")
         try:
@@ -190,6 +191,20 @@ def publish(
             draft.write_text(state.text(), encoding="utf-8")
             warehouse.publish(draft, root / READ / STATE)
         _sweep(root / READ, state)
+
+
+@contextlib.contextmanager
+def _told(root: Path) -> Iterator[None]:
+    """Make one sentence of an error of the file system; a full disk is told by the lock."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        raise WarehouseError(
+            f"Readers of {root} do not see yet what was written ({error.filename}: {error.strerror or error}): mend that, "
+            "then run the same again."
+        ) from error
 
 
 def _follow(

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specledger.schemas import TABLES
+from specledger.schemas.errors import WarehouseError
 from specledger.schemas.published import (
     BEGUN,
     GRACE_S,
@@ -346,3 +347,19 @@ def test_what_was_written_before_an_error_is_shown(warehouse: Warehouse) -> None
         failing()
     assert counted(published(warehouse.root)) == 11
     assert not list((warehouse.root / READ).glob(f"*{BEGUN}"))
+
+
+def test_where_links_may_not_be_made_one_sentence_says_so(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(warehouse, [TABLE])
+    replace_and_remove(warehouse)
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "somewhere")
+
+    monkeypatch.setattr(os, "link", refused)
+    with pytest.raises(WarehouseError, match=r"somewhere: Permission denied.*: mend that, then run the same again"):
+        publish(warehouse, [TABLE])
+    assert counted(published(warehouse.root)) == 8
+    assert not list((warehouse.root / "_tmp").glob("*-aside"))
