@@ -6,7 +6,6 @@ import importlib
 import io
 import logging
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -190,7 +189,6 @@ def _interrupted(error: BaseException | None) -> bool:
 
 OUTSIDE_DUCKDB = frozenset({"IOException", "OutOfMemoryException", "TransactionException"})
 """Errors of DuckDB whose cause is a disk, a file or memory, not a query."""
-_PARQUET = re.compile(r"""['"](/[^'"\n]*\.parquet)['"]""")
 
 
 def _explain_duckdb(error: Exception) -> str | None:
@@ -198,10 +196,10 @@ def _explain_duckdb(error: Exception) -> str | None:
     kind = type(error)
     if "duckdb" not in kind.__module__:
         return None
-    if found := _PARQUET.search(str(error)):
-        from .schemas.warehouse import damaged
+    from .schemas.warehouse import damage_in
 
-        return damaged(found[1], str(error).splitlines()[0].partition(found[0])[0].strip() or "it cannot be read")
+    if said := damage_in(error):
+        return said
     if kind.__name__ not in OUTSIDE_DUCKDB:
         return None
     return f"DuckDB could not go on: {str(error).splitlines()[0].rstrip('.')}; run the same again once that is mended."

@@ -23,14 +23,16 @@ _LABELS = "labels-"
 
 def store_labels(
     warehouse: Warehouse, deployment: str, instance: str, labels: Mapping[str, str], now: dt.datetime
-) -> None:
-    """Add the labels to the deployment, unless all of them hold already."""
+) -> dt.date:
+    """Add the labels to the deployment, unless all of them hold already; the date of the row that says so."""
     if not labels:
-        return
+        return now.date()
     current, latest = _current_labels(warehouse, deployment)
     if any(current.get(key) != value for key, value in labels.items()):
         # A clock that was set back must not make the new labels older than those that they replace.
-        _write(warehouse, deployment, instance, labels, max(now, latest + dt.timedelta(microseconds=1)))
+        now = max(now, latest + dt.timedelta(microseconds=1))
+        _write(warehouse, deployment, instance, labels, now)
+    return now.date()
 
 
 def ensure_deployments(warehouse: Warehouse, names: Iterable[str], instance: str, now: dt.datetime) -> None:

@@ -76,15 +76,17 @@ class Session:
             self._warehouse.mark()
             recover(self._warehouse)
             try:
-                self._take_in(located, labels)
+                self._take_in(located)
+                deployment, server = self._options.deployment, self._options.server
+                days.add(store_labels(self._warehouse, deployment, server, labels, self._now))
+                ensure_deployments(self._warehouse, self._deployments, server, self._now)
             finally:
                 days |= {self._now.date(), *(day for day, _ in self._report.partitions)}
         self._report.notes = [*self._notes, *(one.note() for one in self._unsaid.values())]
         return self._report
 
-    def _take_in(self, located: list[Located], labels: dict[str, str]) -> None:
-        deployment, server = self._options.deployment, self._options.server
-        self._known = KnownInputs(self._warehouse, deployment, server, self._now)
+    def _take_in(self, located: list[Located]) -> None:
+        self._known = KnownInputs(self._warehouse, self._options.deployment, self._options.server, self._now)
         try:
             self._read_all(located)
             self._refuse_all()
@@ -97,8 +99,6 @@ class Session:
                 self._readings.close()
             for path in self._spooled:
                 path.unlink(missing_ok=True)
-        store_labels(self._warehouse, deployment, server, labels, self._now)
-        ensure_deployments(self._warehouse, self._deployments, server, self._now)
 
     # --- the loop ------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import logging
 import os
+import re
 import urllib.parse
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -40,6 +41,7 @@ READ = "_read"
 ROW_GROUP_ROWS = 122_880
 """DuckDB's own row-group size: one scan task a group."""
 COMPRESSION_LEVEL = 3
+_PARQUET = re.compile(r"""['"](/[^'"\n]*\.parquet)['"]""")
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,18 @@ def damaged(path: str | os.PathLike[str], reason: str) -> str:
     else:
         helps = "restore it from a backup, or remove it and the folder ingested_files, then ingest the inputs again"
     return f"{path} is damaged ({reason.rstrip('.')}): {helps}."
+
+
+def damage_in(error: Exception, root: Path | None = None) -> str | None:
+    """What to say of an error of DuckDB that names a Parquet file, one of the warehouse at ``root`` if that is given."""
+    found = _PARQUET.search(str(error))
+    if found is None or (root is not None and not _is_of(Path(found[1]), root)):
+        return None
+    return damaged(found[1], str(error).splitlines()[0].partition(found[0])[0].strip() or "it cannot be read")
+
+
+def _is_of(path: Path, root: Path) -> bool:
+    return path.is_relative_to(root.resolve()) and path.is_file()
 
 
 @contextlib.contextmanager

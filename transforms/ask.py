@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..schemas import TABLES
 from ..schemas.config import Settings
-from ..schemas.errors import UsageError
+from ..schemas.errors import UsageError, WarehouseError
 from ..schemas.staging import STAGING_TABLES
 from ..schemas.table import literal
 from ..schemas.typed_sql import unreadable
-from ..schemas.warehouse import Warehouse
+from ..schemas.warehouse import Warehouse, damage_in
 from .database import Limits, connect, create_views
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ def asked(
         given = f" than {memory}" if memory is not None else " than there is"
         raise UsageError(f"The query needs more memory{given}: ask for less, or raise --memory.") from error
     except duckdb.Error as error:
+        if said := damage_in(error, warehouse.root):
+            raise WarehouseError(said) from error
         raise UsageError(f"The query failed: {_sentence(error)}") from error
     finally:
         timer.cancel()

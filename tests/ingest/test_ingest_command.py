@@ -144,12 +144,10 @@ def test_a_damaged_file_is_one_sentence_that_names_it(cli: CommandLine, response
     (path, *_) = sorted((cli.warehouse / table).glob("*/*/*.parquet"))
     path.write_bytes(path.read_bytes()[:-20])
     responses.write_text(GOOD.replace('"a"', '"b"'))
-    failed = [
-        result
-        for command in ("check", "ingest", "transform")
-        if (result := cli.run(command, *[responses][: command == "ingest"])).exit_code
-    ]
+    commands = (["sql", f"FROM {table}"], ["check"], ["ingest", str(responses)], ["transform"])
+    failed = [result for command in commands if (result := cli.run(*command)).exit_code]
     assert failed
+    assert "_read" not in failed[0].stderr
     assert [(one.exit_code, "Traceback" in one.stderr, f"{path.name} is damaged" in one.stderr) for one in failed] == [
         (4, False, True)
     ] * len(failed)
