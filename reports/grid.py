@@ -18,7 +18,7 @@ from .cells_read import CellReader
 from .compare import Comparison, Found
 from .format import percent
 from .gates import DEFAULT_GATES
-from .interval import Estimate, critical
+from .interval import Estimate, around, critical
 from .model import Gain, Grid, Side, Verdict
 from .origins import OriginChoice
 from .selection import Selection
@@ -129,7 +129,8 @@ def _interaction(estimates: Mapping[str, Estimate]) -> tuple[float | None, tuple
     parts.append(between * sum(1 / max(1, count) for count in nights))
     df = min(estimate.df or 1.0 for estimate in estimates.values())
     half = critical(df) * math.sqrt(sum(part or 0.0 for part in parts))
-    return math.exp(whole), (math.exp(whole - half), math.exp(whole + half))
+    lower, upper = around(math.exp(whole), half)
+    return math.exp(whole), None if upper is None else (lower, upper)
 
 
 def _quality(sides: GridSides, name: str) -> Verdict:

@@ -21,7 +21,7 @@ import numpy as np
 from ..schemas.config import LoadBand
 from ..schemas.measures import MEASURES
 from .cells_read import CellReader, Frame
-from .interval import critical, t_quantile, t_tail
+from .interval import around, critical, t_quantile, t_tail
 from .model import Night, Verdict
 from .selection import Night as Partition
 from .selection import Selection, Selector
@@ -65,8 +65,8 @@ class Level:
     def interval(self) -> tuple[float, float] | None:
         if self.error is None:
             return None
-        half = critical(self.units - 1) * self.error
-        return self.value * math.exp(-half), self.value * math.exp(half)
+        lower, upper = around(self.value, critical(self.units - 1) * self.error)
+        return None if upper is None else (lower, upper)
 
 
 @dataclass(frozen=True)

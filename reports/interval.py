@@ -133,6 +133,12 @@ def relative_interval(log_change: float, error: float, df: float, slack: float =
     return math.expm1(log_change - width), math.expm1(upper) if upper < LARGEST_LOG else None
 
 
+def around(value: float, half: float) -> tuple[float, float | None]:
+    """``value`` times exp(∓half); no upper end where it is no number."""
+    upper = math.log(value) + half if value > 0 else -math.inf
+    return value * math.exp(-half), value * math.exp(half) if max(upper, half) < LARGEST_LOG else None
+
+
 def p_not_worse(estimate: Estimate, tolerance: float) -> float | None:
     """One-sided p of «the change is not worse than the tolerance»; the tolerance's sign is that of the bad side."""
     if estimate.change is None or estimate.error is None or estimate.df is None:

@@ -14,7 +14,7 @@ from typing import Literal
 from ..schemas.measures import MEASURES
 from .compare import Found
 from .gates import Gate
-from .interval import Estimate, Sided, critical, detectable, p_not_worse
+from .interval import LARGEST_LOG, Estimate, Sided, around, critical, detectable, p_not_worse
 from .model import Evidence, Factor, GateResult, Severity, Stratum, Verdict, finite
 from .multiplicity import survivors
 
@@ -279,7 +279,7 @@ def _own_interval(estimate: Estimate) -> tuple[float, float | None] | None:
     width = critical(estimate.df) * math.sqrt(side.variance)
     if not estimate.relative:
         return side.standardized - width, side.standardized + width
-    return side.standardized * math.exp(-width), side.standardized * math.exp(width)
+    return around(side.standardized, width)
 
 
 def _detectable(estimate: Estimate) -> float | None:
@@ -290,7 +290,9 @@ def _detectable(estimate: Estimate) -> float | None:
     if estimate.error is None or estimate.df is None:
         return None
     size = detectable(estimate.error, estimate.df)
-    return finite(math.expm1(size) if estimate.relative else size)
+    if estimate.relative:
+        return math.expm1(size) if size < LARGEST_LOG else None
+    return finite(size)
 
 
 def _problem(code: str, band: str | None) -> tuple[Verdict, str]:

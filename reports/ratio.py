@@ -141,4 +141,5 @@ def _interval(
     # Nothing was counted on the candidate: what zero events cannot exclude, over the least the baseline can be.
     quantum = rule.quantum[1] if rule.quantum else 0.0
     most = NO_EVENT_BOUND * quantum / float(pair.candidate.den.sum())
-    return -1.0, most / (pair.pooled * math.exp(-critical(df) * math.sqrt(variance))) - 1
+    least = pair.pooled * math.exp(-critical(df) * math.sqrt(variance))
+    return -1.0, most / least - 1 if least > 0 and math.isfinite(most / least) else None

@@ -93,7 +93,7 @@ class Selector:
     def of(cls, warehouse: Warehouse, connection: duckdb.DuckDBPyConnection) -> Selector:
         """The selector of everything that was measured or evaluated in a warehouse."""
         tables = (*CELL_TABLES, TABLES["quality"])
-        nights = {Night(file.date, file.deployment) for table in tables for file in warehouse.files(table)}
+        nights = {Night(*place) for place in warehouse.partitions(tables)}
         cursor = connection.execute(f"SELECT {', '.join(quote(name) for name in DEPLOYMENTS.names)} FROM deployments")
         names = [column[0] for column in cursor.description or ()]
         found = cls(nights, [dict(zip(names, row, strict=True)) for row in cursor.fetchall()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,16 @@ from hypothesis import strategies as st
 
 from specledger.reports.compare import Found
 from specledger.reports.gates import Gate
-from specledger.reports.interval import Estimate, Sided, detectable, lower_bound, p_not_worse, t_quantile, upper_bound
+from specledger.reports.interval import (
+    Estimate,
+    Sided,
+    around,
+    detectable,
+    lower_bound,
+    p_not_worse,
+    t_quantile,
+    upper_bound,
+)
 from specledger.reports.judge import decide, hold_rate, judge, judge_point
 from specledger.reports.model import GateResult, Verdict
 from specledger.reports.multiplicity import survivors
@@ -113,6 +123,23 @@ def test_an_inconclusive_bucket_says_what_would_have_left_it() -> None:
     bounded = judge(TPOT, None, found(0.2, 0.1, interval=(60 / 75 - 1, 90 / 50 - 1), method="buckets", error=None))
     assert bounded.verdict == "inconclusive"
     assert bounded.detectable == pytest.approx((90 / 60) * (75 / 50) - 1)
+
+
+@pytest.mark.parametrize("error", [300.0, 1e6, 1e300])
+def test_what_no_change_could_show_has_no_detectable_size(error: float) -> None:
+    for gate in (LENGTH, TPOT):
+        result = judge(gate, None, found(0.2, 0.1, interval=(-1.0, None), error=error))
+        assert (result.verdict, result.detectable) == ("inconclusive", None)
+
+
+@given(st.floats(1e-300, 1e300), st.floats(0, 1e4))
+def test_an_interval_around_a_value_has_an_upper_end_where_that_is_a_number(value: float, half: float) -> None:
+    lower, upper = around(value, half)
+    assert 0 <= lower <= value
+    assert upper is None or value <= upper < math.inf
+    if half < 700 and math.log(value) + half < 700:
+        assert upper == value * math.exp(half)
+    assert around(0.0, 2.0) == (0.0, 0.0)
 
 
 def test_the_detectable_change_is_seen_four_times_in_five() -> None:
