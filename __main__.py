@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import logging
@@ -59,6 +60,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
 }
 """Where each command lives (module inside the package, function) and its line in ``--help``, in order of use."""
+
+COLLECT = (100_000, 20, 20)
+"""New objects after which Python looks for cycles, and how often it looks at older ones.
+
+By default it looks at all of them again and again while many small ones are made, and finds next to nothing.
+"""
 
 EXIT_USAGE = 2
 EXIT_FAILED = 4
@@ -134,6 +141,7 @@ class LazyGroup(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
+        gc.set_threshold(*COLLECT)
         run = super().main
         code = _run(lambda: run(args, prog_name, complete_var, standalone_mode=False, **extra))
         if standalone_mode:
