@@ -19,7 +19,7 @@ from ..schemas.config import Settings
 from ..schemas.errors import WarehouseError
 from ..schemas.exchange import CannotExchange, exchange
 from ..schemas.lock import exclusive
-from ..schemas.published import publish, published
+from ..schemas.published import published, publishing
 from ..schemas.table import Table
 from ..schemas.warehouse import DataFile, Warehouse, rows_of
 from ..transforms.database import publish_database
@@ -47,14 +47,13 @@ def run(warehouse: Warehouse, work: Housekeeping, settings: Settings, today: dt.
         return done
     try:
         with exclusive(warehouse.root, "ingest"), exclusive(warehouse.root, "transform"):
-            if work.keep_days:
-                done["removed_partitions"] = remove_old(
-                    warehouse, work.keep_days, today or dt.datetime.now(dt.UTC).date()
-                )
-            if work.compact_files is not None:
-                done["compacted_files"] = compact(warehouse, settings, work.compact_files)
+            with publishing(warehouse, TABLES.values(), "housekeeping") as seen:
+                if work.keep_days:
+                    now = today or dt.datetime.now(dt.UTC).date()
+                    done["removed_partitions"] = remove_old(warehouse, work.keep_days, now, seen)
+                if work.compact_files is not None:
+                    done["compacted_files"] = compact(warehouse, settings, work.compact_files, seen)
             if any(done.values()):
-                publish(warehouse, TABLES.values())
                 publish_database(published(warehouse.root), settings)
     except OSError as error:
         raise WarehouseError(
@@ -63,10 +62,10 @@ def run(warehouse: Warehouse, work: Housekeeping, settings: Settings, today: dt.
     return done
 
 
-def compact(warehouse: Warehouse, settings: Settings, least: int) -> int:
+def compact(warehouse: Warehouse, settings: Settings, least: int, seen: set[dt.date]) -> int:
     """Put together the small files of every raw partition that has at least that many; the number of files that went.
 
-    What was computed from them counts as computed from what they became.
+    The dates of these are added to ``seen``. What was computed from them counts as computed from what they became.
     """
     crowded = list(_crowded(warehouse, least))
     if not crowded:
@@ -74,6 +73,7 @@ def compact(warehouse: Warehouse, settings: Settings, least: int) -> int:
     went = 0
     with files_changed(warehouse, settings):
         for table, files in crowded:
+            seen.add(files[0].date)
             try:
                 went += _put_together(warehouse, table, files)
             except CannotExchange as error:
@@ -137,10 +137,11 @@ def _name(files: Sequence[DataFile]) -> str:
     return ("+".join(formats) + "-" if formats else "") + f"{first}-with-{len(files) - 1}.parquet"
 
 
-def remove_old(warehouse: Warehouse, keep_days: Mapping[str, int], today: dt.date) -> int:
+def remove_old(warehouse: Warehouse, keep_days: Mapping[str, int], today: dt.date, seen: set[dt.date]) -> int:
     """Remove partitions that are older than their table keeps them; the number that went.
 
-    Days are counted back from today, or from the day after the newest rows if the clock is ahead of them.
+    Their dates are added to ``seen``. Days are counted back from today, or from the day after the newest rows if the
+    clock is ahead of them.
     """
     dates = [file.date for name in INPUTS for file in warehouse.files(TABLES[name])]
     if not dates:
@@ -151,8 +152,10 @@ def remove_old(warehouse: Warehouse, keep_days: Mapping[str, int], today: dt.dat
         retire(warehouse, now - dt.timedelta(min(raw)))
     gone = 0
     for name, days in keep_days.items():
-        folders = {file.path.parent for file in warehouse.files(TABLES[name]) if file.date <= now - dt.timedelta(days)}
-        for folder in sorted(folders):
+        last = now - dt.timedelta(days)
+        folders = {(file.date, file.path.parent) for file in warehouse.files(TABLES[name]) if file.date <= last}
+        for date, folder in sorted(folders):
+            seen.add(date)
             aside = warehouse.aside(ASIDE)
             folder.rename(aside)
             shutil.rmtree(aside, ignore_errors=True)

@@ -20,10 +20,10 @@ from pathlib import Path
 from .errors import WarehouseError
 from .manifest import ROOT, SHARDS, Entry, Manifest, add_shard, key, read_root, shard_key
 from .object_store import ObjectGone, Store, Tag, together
-from .warehouse import DATABASE, READ
+from .warehouse import DATABASE, READ, VIEWS
 
 ENVIRONMENT = "SPECLEDGER_CACHE"
-LOCAL = frozenset({DATABASE, f"_state/{DATABASE}.hash", "_state/looked_at", READ})
+LOCAL = frozenset({DATABASE, VIEWS, "_state/looked_at", READ})
 """Files and folders of a warehouse that speak of paths or files of this machine, and stay on it."""
 UNFINISHED = ("_tmp", "_pending")
 """Folders of a warehouse that hold what a run has not ended."""

@@ -1,10 +1,10 @@
-"""What readers see: hard links to the files of a warehouse, in folders that never change.
+"""What readers see: hard links to the files of a warehouse, in folders that never lose a file.
 
 DuckDB opens a file more than once while it answers, each time by its name. Were files replaced or removed under their
 names, a question that is being answered would meet another file or none. So writers work on ``<root>/<table>/…`` as they
 like, and when they have done, link what is there now into a folder of its own and say so in ``_read/state.json``, in one
-step. Whoever reads follows that file, or the views of ``specledger.duckdb``, which name the same folders; what they name
-stays for a day after it was followed by something newer.
+step. Whoever reads follows that file, or the views of ``specledger.duckdb``, which name the same folders. What they name
+stays for a day after it was followed by something newer, and what those views name for as long as they do.
 
 Layout: ``<root>/_read/<month>.<run>/<schema>/<table>/date=…/deployment=…/<file>.parquet``, where ``schema`` tells files
 that have exactly the declared columns from others.
@@ -29,7 +29,7 @@ from typing import NamedTuple
 from .errors import SpecledgerError, WarehouseError
 from .lock import FULL, exclusive
 from .table import Table
-from .warehouse import READ, Warehouse, declared, inside, schema_version
+from .warehouse import READ, VIEWS, Warehouse, declared, inside, schema_version
 from .working_copy import OPEN
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,6 @@ UNLIKE = "other"
 _SETTLED_NS = 2_000_000_000
 """Age from which the time of a folder tells that nothing more was done in the same tick of the clock."""
 _NO_LINKS = (errno.EPERM, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
-_LOOKS = 5
 _Files = dict[tuple[str, str], int]
 """The inode of each file of a date, by the name of its deployment's folder and its own."""
 
@@ -121,6 +120,10 @@ class Published(Warehouse):
         top = self.root.resolve() / READ
         return [f"{top}/{folder}/*/*/*.parquet" for folder in folders]
 
+    def folders(self) -> list[str]:
+        """The folders below ``_read`` that the patterns of all tables name."""
+        return sorted({links.folder(name) for name, days in self._state.tables.items() for links in days.values()})
+
 
 def published(root: str | os.PathLike[str]) -> Warehouse:
     """The warehouse as its readers see it: whatever runs do meanwhile, what they see stays as it is for a day."""
@@ -185,7 +188,7 @@ def publish(
                 (root / READ).mkdir(mode=0o700, exist_ok=True)
                 made.rename(root / READ / made.name)
             aside.rmdir()
-        changed.append(_expire(root / READ, state, now))
+        changed.append(_expire(root, state, now))
         if any(changed):
             draft = warehouse.aside(".json")
             draft.write_text(state.text(), encoding="utf-8")
@@ -236,7 +239,7 @@ def _follow(
         if schema := _linked(warehouse, table, folder, aside / run):
             other[day] = Links(run, schema, stamp)
     moving = {_month(day) for day in known.keys() - same.keys()}
-    runs = {_month(day): links.run for day, links in same.items()}
+    runs = {_month(day): links.run for day, links in same.items()} if other else {}
     for day, links in other.items():
         if (month := _month(day)) in runs and month not in moving:
             other[day] = joined = links._replace(run=runs[month])
@@ -247,14 +250,13 @@ def _follow(
             else:
                 target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 (aside / links.folder(table.name) / day).rename(target)
-    for day, links in (same | other).items():
-        run = _run(day, aside)
-        if _month(day) in moving and links.run != run:
+    for day, links in (same | other).items() if moving else ():
+        if _month(day) in moving and links.run != (run := _run(day, aside)):
             moved = links._replace(run=run)
             origin = f"{read}/{links.folder(table.name)}/{day}"
             _link(origin, _files(origin), aside / moved.folder(table.name) / day)
             other[day] = moved
-    left = {links.folder(table.name) for day, links in known.items() if _month(day) in moving}
+    left = {links.folder(table.name) for day, links in known.items() if _month(day) in moving} if moving else set()
     state.followed |= dict.fromkeys(sorted(left & held), now)
     state.tables[table.name] = same | other
     if not state.tables[table.name]:
@@ -283,28 +285,18 @@ def _joined(warehouse: Warehouse, table: Table, folder: str, place: Path, schema
         and _schema(warehouse, table, [f"{folder}/{own}/{name}" for own, name in new]) != schema
     ):
         return False
-    with contextlib.suppress(FileNotFoundError):  # one that was found was replaced by others
-        _link(folder, sorted(new), place)
-        return True
-    return False
+    _link(folder, sorted(new), place)
+    return True
 
 
 def _linked(warehouse: Warehouse, table: Table, folder: str, run: Path) -> str | None:
-    """Link the files of a date, which may be joined by others meanwhile; the schema under which they lie, if any."""
-    for look in range(_LOOKS):
-        files = _files(folder)
-        if not files:
-            break
-        schema = _schema(warehouse, table, [f"{folder}/{own}/{name}" for own, name in files])
-        target = run / schema / table.name / Path(folder).name
-        try:
-            _link(folder, files, target)
-            return schema
-        except FileNotFoundError:  # one that was found was replaced by others
-            shutil.rmtree(target, ignore_errors=True)
-            if look == _LOOKS - 1:
-                raise
-    return None
+    """Link the files of a date; the schema under which they lie, if there are any."""
+    files = _files(folder)
+    if not files:
+        return None
+    schema = _schema(warehouse, table, [f"{folder}/{own}/{name}" for own, name in files])
+    _link(folder, files, run / schema / table.name / Path(folder).name)
+    return schema
 
 
 def _link(folder: str, files: Iterable[tuple[str, str]], target: Path) -> None:
@@ -348,19 +340,31 @@ def _files(folder: str) -> _Files:
     return found
 
 
-def _expire(read: Path, state: State, now: float) -> bool:
+def _expire(root: Path, state: State, now: float) -> bool:
     """Remove what was followed long ago, and the folders that are empty then; a clock set back waits no longer.
 
     True if there was any.
     """
     over = [folder for folder, since in state.followed.items() if not now - GRACE_S < since <= now + GRACE_S]
     for folder in over:
+        if folder in _named_by_views(root):
+            state.followed[folder] = now
+            continue
         del state.followed[folder]
-        shutil.rmtree(read / folder, ignore_errors=True)
-        for above in list((read / folder).parents)[:2]:
+        shutil.rmtree(root / READ / folder, ignore_errors=True)
+        for above in list((root / READ / folder).parents)[:2]:
             with contextlib.suppress(OSError):
                 above.rmdir()
     return bool(over)
+
+
+def _named_by_views(root: Path) -> Collection[str]:
+    """The folders that ``specledger.duckdb`` names, which is written anew more rarely than they are followed."""
+    try:
+        folders: list[str] = json.loads((root / VIEWS).read_text(encoding="utf-8"))["folders"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+    return folders
 
 
 def _sweep(read: Path, state: State) -> None:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DATABASE = "specledger.duckdb"
+VIEWS = f"_state/{DATABASE}.json"
+"""What the views of the database say, as a hash, and the folders that they name."""
 ON_DEMAND: dict[Path, list[Callable[[Iterable[Path]], None]]] = {}
 """What gives files their content before they are read, by the root of the warehouse that is held elsewhere."""
 READ = "_read"
@@ -95,15 +97,26 @@ class Warehouse:
 
     def files(self, table: Table, *, date: dt.date | None = None, deployment: str | None = None) -> list[DataFile]:
         """The published files of a table, by path; restricted to one date or deployment if given."""
-        return list(self._listed(table, date, deployment))
+        found = []
+        for day, own, folder, name in self._listed(table, date, deployment):
+            path = Path(folder, name)
+            with contextlib.suppress(FileNotFoundError):  # housekeeping may have removed it since
+                found.append(DataFile(table.name, *_place(day, own), path, path.stat().st_size))
+        return found
 
     def count(self, table: Table, date: dt.date) -> int:
         """How many published files a table has of a date; the files themselves are not looked at."""
-        return sum(
-            len(inside(f"{within}/{own}", "", ".parquet"))
-            for _, within in self._days(table, date)
-            for own in inside(within, "deployment=")
-        )
+        return sum(1 for _ in self._listed(table, date, None))
+
+    def partitions(self, tables: Iterable[Table]) -> set[tuple[dt.date, str]]:
+        """The dates and deployments of which one of the tables has a published file."""
+        found: set[tuple[str, str]] = set()
+        for table in tables:
+            for day, within in self.days(table):
+                for own in inside(within, "deployment="):
+                    if (day, own) not in found and inside(f"{within}/{own}", "", ".parquet"):
+                        found.add((day, own))
+        return {_place(day, own) for day, own in found}
 
     def days(self, table: Table) -> Iterator[tuple[str, str]]:
         """The name (``date=…``) and the path of the folder of each date of a table, by date."""
@@ -127,15 +140,15 @@ class Warehouse:
         folder = self.day(table, day)
         return [(day, folder)] if folder else []
 
-    def _listed(self, table: Table, date: dt.date | None, deployment: str | None) -> Iterator[DataFile]:
+    def _listed(
+        self, table: Table, date: dt.date | None, deployment: str | None
+    ) -> Iterator[tuple[str, str, str, str]]:
+        """``date=…``, ``deployment=…``, the path of that folder, and the name of a file in it."""
         for day, within in self._days(table, date):
             for own in inside(within, "deployment=") if deployment is None else [f"deployment={encode(deployment)}"]:
                 folder = f"{within}/{own}"
-                place = dt.date.fromisoformat(day.removeprefix("date=")), decode(own.partition("=")[2])
                 for name in inside(folder, "", ".parquet"):
-                    path = Path(folder, name)
-                    with contextlib.suppress(FileNotFoundError):  # housekeeping may have removed it since
-                        yield DataFile(table.name, *place, path, path.stat().st_size)
+                    yield day, own, folder, name
 
     def write(self, table: Table, date: dt.date, deployment: str, name: str, rows: pa.Table, **metadata: str) -> Path:
         """Publish rows as ``<partition>/<name>.parquet`` in one step, replacing a file of that name.
@@ -241,13 +254,18 @@ class Warehouse:
 
     def select(self, table: Table) -> str:
         """A SELECT over all files of a table with exactly the declared columns; see ``scan``."""
-        listed = self._listed(table, None, None)
+        listed = ((folder, name) for _, _, folder, name in self._listed(table, None, None))
         # One file tells that there are any; names and content of all are asked for only where something depends on them.
         files = list(listed if table in (REQUESTS, SNAPSHOTS) or ON_DEMAND else itertools.islice(listed, 1))
         if not files:
             return table.empty_select()
-        _bring(self.root, (file.path for file in files))
-        return scan(table, self.globs(table), merge=_to_merge(table, (file.path.name for file in files)))
+        _bring(self.root, (Path(folder, name) for folder, name in files))
+        return scan(table, self.globs(table), merge=_to_merge(table, (name for _, name in files)))
+
+
+def _place(day: str, own: str) -> tuple[dt.date, str]:
+    """The date and the deployment of ``date=…/deployment=…``."""
+    return dt.date.fromisoformat(day.removeprefix("date=")), decode(own.partition("=")[2])
 
 
 def damaged(path: str | os.PathLike[str], reason: str) -> str:

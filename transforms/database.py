@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from ..schemas import TABLES
 from ..schemas.config import Settings
+from ..schemas.published import Published
 from ..schemas.table import literal, quote
-from ..schemas.warehouse import DATABASE, Warehouse
+from ..schemas.warehouse import DATABASE, VIEWS, Warehouse
 from .catalog import query, transforms
 from .fingerprints import digest
 from .macros import create_macros, macro_sql
@@ -81,11 +83,11 @@ def publish_database(warehouse: Warehouse, settings: Settings) -> None:
     """
     import duckdb
 
-    target = warehouse.root / DATABASE
-    written = warehouse.root / "_state" / f"{DATABASE}.hash"
+    target, known = warehouse.root / DATABASE, warehouse.root / VIEWS
     statements = [macro_sql(settings), *view_statements(warehouse), *comment_statements()]
-    content = digest(duckdb.__version__, statements)
-    if target.exists() and written.exists() and written.read_text(encoding="utf-8") == content:
+    folders = warehouse.folders() if isinstance(warehouse, Published) else []
+    content = json.dumps({"content": digest(duckdb.__version__, statements), "folders": folders})
+    if target.exists() and known.exists() and known.read_text(encoding="utf-8") == content:
         return
     aside = warehouse.aside(".duckdb")
     with duckdb.connect(str(aside)) as connection:
@@ -94,6 +96,6 @@ def publish_database(warehouse: Warehouse, settings: Settings) -> None:
             connection.execute(statement)
         connection.commit()
     warehouse.publish(aside, target)
-    aside = warehouse.aside(".hash")
+    aside = warehouse.aside(".json")
     aside.write_text(content, encoding="utf-8")
-    warehouse.publish(aside, written)
+    warehouse.publish(aside, known)

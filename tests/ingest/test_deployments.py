@@ -41,7 +41,7 @@ def test_labels_that_hold_already_are_not_stored_again(warehouse: Warehouse) -> 
 def test_labels_that_were_put_together_hold_as_before(warehouse: Warehouse) -> None:
     take_in(warehouse, quant="none")
     take_in(warehouse, tier="gold")
-    assert housekeeping.compact(warehouse, DEFAULT_SETTINGS, 2) > 0
+    assert housekeeping.compact(warehouse, DEFAULT_SETTINGS, 2, set()) > 0
     together = files(warehouse)
     take_in(warehouse, quant="none", tier="gold")
     assert files(warehouse) == together

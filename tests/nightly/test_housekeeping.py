@@ -20,8 +20,8 @@ from specledger.schemas import RAW_TABLES, TABLES, exchange, layout
 from specledger.schemas.config import DEFAULT_SETTINGS
 from specledger.schemas.errors import WarehouseError, WarehouseTooNew
 from specledger.schemas.lock import exclusive
-from specledger.schemas.published import publish
-from specledger.schemas.warehouse import Warehouse
+from specledger.schemas.published import BEGUN, publish, published
+from specledger.schemas.warehouse import READ, Warehouse
 from specledger.transforms.runner import Summary, run
 from tests.command_line import CommandLine
 from tests.nightly.killed import contents
@@ -115,6 +115,30 @@ def test_rows_that_come_after_theirs_have_gone_do_not_replace_what_was_computed(
     assert cli.value(f"SELECT count(*) FROM requests WHERE date = DATE '{day(0)}'") > 0
     assert computed_again(warehouse) == NOTHING
     assert cli.rows("FROM acceptance ORDER BY ALL") == before
+
+
+def test_readers_see_what_a_run_removed_that_was_ended_then(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    work = Housekeeping(keep_days={"acceptance": 8})
+    computed_again(warehouse)
+    publish(warehouse, TABLES.values())
+    with monkeypatch.context() as patched:
+        patched.setattr("specledger.schemas.published.publish", killed)
+        with pytest.raises(Killed):
+            housekeeping.run(warehouse, work, DEFAULT_SETTINGS, day(8))
+    seen = published(warehouse.root).files(TABLES["acceptance"])
+    assert {file.date for file in seen} == {day(0), day(8)}
+    assert housekeeping.run(warehouse, work, DEFAULT_SETTINGS, day(8))["removed_partitions"] == 0
+    seen = published(warehouse.root).files(TABLES["acceptance"])
+    assert {file.date for file in seen} == {day(8)}
+    assert not list((warehouse.root / READ).glob(f"*{BEGUN}"))
 
 
 def test_results_go_once_their_time_has_come(warehouse: Warehouse) -> None:

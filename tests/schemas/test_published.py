@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specledger.schemas import TABLES
+from specledger.schemas.config import DEFAULT_SETTINGS
 from specledger.schemas.errors import WarehouseError
 from specledger.schemas.published import (
     BEGUN,
@@ -28,7 +29,8 @@ from specledger.schemas.published import (
     publishing,
     state_of,
 )
-from specledger.schemas.warehouse import READ, Warehouse, damaged, schema_version
+from specledger.schemas.warehouse import DATABASE, READ, Warehouse, damaged, schema_version
+from specledger.transforms.database import publish_database
 from tests.scale import scaled
 
 TABLE = TABLES["quality"]
@@ -174,6 +176,31 @@ def test_what_was_followed_goes_after_its_time(warehouse: Warehouse) -> None:
     assert not state.followed
     assert {path.name for path in (warehouse.root / READ).iterdir()} == {STATE, *state.runs()}
     assert counted(published(warehouse.root)) == 13
+
+
+def test_what_the_views_of_the_database_name_stays_until_they_name_something_newer(warehouse: Warehouse) -> None:
+    def asked() -> int:
+        with duckdb.connect(str(warehouse.root / DATABASE), read_only=True) as connection:
+            (found,) = connection.execute("SELECT count(*) FROM quality").fetchone() or ()
+        return int(found)
+
+    publish(warehouse, [TABLE], now=1e9)
+    publish_database(published(warehouse.root), DEFAULT_SETTINGS)
+    replace_and_remove(warehouse)
+    for day in range(5):
+        publish(warehouse, [TABLE], now=1e9 + day * 2 * GRACE_S)
+        assert asked() == 8
+    publish_database(published(warehouse.root), DEFAULT_SETTINGS)
+    assert asked() == 13
+    publish(warehouse, [TABLE], now=1e9 + 9 * GRACE_S - 1)
+    state = state_of(warehouse.root)
+    assert state
+    assert state.followed
+    publish(warehouse, [TABLE], now=1e9 + 10 * GRACE_S)
+    state = state_of(warehouse.root)
+    assert state
+    assert not state.followed
+    assert asked() == 13
 
 
 def test_a_clock_that_was_set_back_keeps_nothing_for_ever(warehouse: Warehouse) -> None:
