@@ -120,7 +120,7 @@ class _Night:
 
     def compute(self, cluster: Cluster | None) -> None:
         """Compute cells and marts of what changed."""
-        summary = runner.run(self._warehouse, self._config.settings, cluster=cluster)
+        summary = runner.run(self._warehouse, self._config.settings, cluster=cluster, every_file=False)
         if cluster is not None:
             self.record.stages = cluster.stages
             self.record.versions = {**self.record.versions, "spark": cluster.version}

@@ -6,11 +6,11 @@ say, the settings, and the text of the SQL.
 
 from __future__ import annotations
 
+import bisect
 import datetime as dt
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..schemas.config import Settings
@@ -24,39 +24,44 @@ if TYPE_CHECKING:
     import duckdb
 
 
-@dataclass(frozen=True)
-class _Record:
-    """One row of ``deployments``: its start, and hashes of what it says of drafting, of everything, and in labels."""
+@dataclass
+class _Starts:
+    """What the records of one deployment say: when processes started, rising, and hashes of all up to each start."""
 
-    deployment: str
-    started_at: dt.datetime | None
-    drafting: str
-    everything: str
-    labels: str | None
+    moments: list[dt.datetime] = field(default_factory=list)
+    drafting: list[str] = field(default_factory=lambda: [""])
+    everything: list[str] = field(default_factory=lambda: [""])
+    """One more than there are starts: nothing is known before the first."""
+    labels: set[str] = field(default_factory=set)
+
+    def at(self, date: dt.date) -> int:
+        """How many starts there were at the end of a date."""
+        return bisect.bisect_left(self.moments, dt.datetime.combine(date, dt.time()) + dt.timedelta(1))
 
 
 class StartRecords:
     """What start-up records and labels say of each deployment, reduced to hashes that change when it does."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._records: dict[str, list[_Record]] = defaultdict(list)
-        for row in connection.execute(_RECORDS).fetchall():
-            self._records[row[0]].append(_Record(*row))
+        self._starts: dict[str, _Starts] = defaultdict(_Starts)
+        for deployment, started_at, drafting, everything, labels in connection.execute(_RECORDS).fetchall():
+            starts = self._starts[deployment]
+            if labels is not None:
+                starts.labels.add(labels)
+            if started_at is not None:
+                starts.moments.append(started_at)
+                starts.drafting.append(digest(starts.drafting[-1], drafting))
+                starts.everything.append(digest(starts.everything[-1], everything))
 
     def drafting(self, partition: Partition) -> str:
         """Of drafting, as known at the end of the date."""
-        return digest(sorted(record.drafting for record in self._started(partition)))
+        starts = self._starts[partition.deployment]
+        return starts.drafting[starts.at(partition.date)]
 
     def everything(self, partition: Partition) -> str:
         """Of everything, as known at the end of the date; labels hold for every date."""
-        labels = sorted({record.labels for record in self._records[partition.deployment] if record.labels})
-        return digest(labels, sorted(record.everything for record in self._started(partition)))
-
-    def _started(self, partition: Partition) -> Iterator[_Record]:
-        end = dt.datetime.combine(partition.date, dt.time()) + dt.timedelta(1)
-        for record in self._records[partition.deployment]:
-            if record.started_at is not None and record.started_at < end:
-                yield record
+        starts = self._starts[partition.deployment]
+        return digest(sorted(starts.labels), starts.everything[starts.at(partition.date)])
 
 
 _RECORDS = """
@@ -65,10 +70,11 @@ _RECORDS = """
         started_at,
         CAST(
             hash(instance, started_at, speculative, draft_method, draft_limit, draft_schedule, data_parallel) AS VARCHAR
-        ),
-        CAST(hash(*columns(* EXCLUDE (date, source, labels, labelled_at))) AS VARCHAR),
+        ) AS drafting,
+        CAST(hash(*columns(* EXCLUDE (date, source, labels, labelled_at))) AS VARCHAR) AS everything,
         CASE WHEN cardinality(labels) > 0 THEN CAST(hash(labels) AS VARCHAR) END
     FROM deployments
+    ORDER BY deployment, started_at, drafting, everything
 """
 
 

@@ -6,8 +6,7 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from ..schemas import TABLES
-from ..schemas.warehouse import DataFile, Warehouse
+from ..schemas.warehouse import Warehouse
 from .catalog import transforms
 from .fingerprints import Fingerprints, digest
 from .marts_run import LEDGER_REACH, OWN, REACHING
@@ -15,14 +14,22 @@ from .partitions import Inputs, Partition, RawFiles
 from .state import DateState, State
 
 STAGES = {"cells": transforms("cells"), "marts": OWN, "ledger": REACHING}
+TURNS = 31
+"""A run that does not count every file counts those of so many last dates, and of one in so many others, in turn."""
 
 
 class Plan:
     """The work of one run; it is told what has been computed and remembers that on disk."""
 
     def __init__(
-        self, warehouse: Warehouse, fingerprints: Fingerprints, dates: Iterable[dt.date] | None, force: bool
+        self,
+        warehouse: Warehouse,
+        fingerprints: Fingerprints,
+        dates: Iterable[dt.date] | None,
+        force: bool,
+        every_file: bool = True,
     ) -> None:
+        """``every_file``: whether results that were lost are looked for on every date, or on older ones in turn."""
         chosen = None if dates is None else sorted(set(dates))
         self._warehouse = warehouse
         self._fingerprints = fingerprints
@@ -31,22 +38,20 @@ class Plan:
         self._state = State(warehouse)
         self._known: dict[dt.date, DateState] = {}
         everything = self._raw.partitions()
-        cells = _cells(warehouse, chosen)
-        stored = {Partition(file.date, file.deployment) for file in cells}
-        self.days = chosen or sorted(
-            self._state.dates()
-            | {partition.date for partition in everything}
-            | {partition.date for partition in stored}
-        )
+        known = self._state.dates() | {partition.date for partition in everything}
+        self.days = chosen or sorted(known | self._left(known))
         wanted = {day for day in self.days if not self._of(day).retired}
+        counted = [day for day in self.days if every_file or has_its_turn(day, self.days[-1])]
+        cells = [file for day in counted for table in STAGES["cells"] for file in warehouse.files(table, date=day)]
+        stored = {Partition(file.date, file.deployment) for file in cells}
         held = Counter(file.date for file in cells)
-        for day in wanted:
+        for day in wanted.intersection(counted):
             self._forget_losses(day, held[day])
         self._inputs = {part: self._raw.inputs(part) for part in sorted(everything) if part.date in wanted}
         self._current = {part: fingerprints.cells(part, inputs) for part, inputs in self._inputs.items()}
-        known = {Partition(day, deployment) for day in wanted for deployment in self._of(day).cells}
+        computed = {Partition(day, deployment) for day in wanted for deployment in self._of(day).cells}
         left = {partition for partition in stored if partition.date in wanted}
-        self.vanished = tuple(sorted((known | left) - self._inputs.keys()))
+        self.vanished = tuple(sorted((computed | left) - self._inputs.keys()))
 
     @property
     def partitions(self) -> Collection[Partition]:
@@ -144,6 +149,12 @@ class Plan:
         if lost:
             known.ledger = None
 
+    def _left(self, known: Collection[dt.date]) -> set[dt.date]:
+        """Other dates of which there are cells."""
+        named = {day for table in STAGES["cells"] for day, _ in self._warehouse.days(table)}
+        others = {dt.date.fromisoformat(day[len("date=") :]) for day in named} - set(known)
+        return {day for day in others if self._count(day, "cells")}
+
     def _count(self, day: dt.date, stage: str) -> int:
         return sum(self._warehouse.count(table, day) for table in STAGES[stage])
 
@@ -153,11 +164,7 @@ class Plan:
             self._state.write(day, self._known[day])
 
 
-def _cells(warehouse: Warehouse, dates: list[dt.date] | None) -> list[DataFile]:
-    """All files of cells."""
-    return [
-        file
-        for table in STAGES["cells"]
-        for date in dates or (None,)
-        for file in warehouse.files(TABLES[table.name], date=date)
-    ]
+def has_its_turn(day: dt.date, last: dt.date) -> bool:
+    """Whether the run whose last date is ``last`` counts the files of a date: after TURNS nights all were counted."""
+    back = (last - day).days
+    return back < TURNS or back % TURNS == 0

@@ -58,11 +58,14 @@ def run(
     force: bool = False,
     limits: Limits = NO_LIMITS,
     cluster: Cluster | None = None,
+    every_file: bool = True,
 ) -> Summary:
     """Compute what changed since the last run, of the given dates or of all; everything of them under ``force``.
 
-    With ``cluster`` its workers compute, and ``limits`` hold for this process only. Raises EmptyWarehouse where nothing
-    was ever ingested, WarehouseLocked where another run does not end.
+    Results that somebody removed are computed again, without ``every_file`` those of older dates when it is their turn
+    (see ``plan``), so that a night costs the same however many there were. With ``cluster`` its workers compute, and
+    ``limits`` hold for this process only. Raises EmptyWarehouse where nothing was ever ingested, WarehouseLocked where
+    another run does not end.
     """
     warehouse.require()
     began = time.time()
@@ -72,7 +75,7 @@ def run(
         keep_settings(warehouse, settings)
         keep_together(warehouse)
         bind_deployments(connection, warehouse)
-        plan = Plan(warehouse, Fingerprints(settings, StartRecords(connection)), dates, force)
+        plan = Plan(warehouse, Fingerprints(settings, StartRecords(connection)), dates, force, every_file)
         engine: Engine = OnSpark(cluster, warehouse, settings) if cluster else Here(connection, warehouse)
         with published.publishing(warehouse, (*CELL_TABLES, *MART_TABLES), "transform") as seen:
             seen |= {partition.date for partition in plan.vanished}

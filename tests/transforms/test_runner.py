@@ -22,6 +22,7 @@ from specledger.schemas.warehouse import DATABASE, READ, Warehouse
 from specledger.transforms import cells_run
 from specledger.transforms.database import Limits
 from specledger.transforms.partitions import Partition
+from specledger.transforms.plan import TURNS, has_its_turn
 from specledger.transforms.results import publish, stage
 from specledger.transforms.runner import Summary, run
 from tests.transforms.raw import DAY, at, full_row, histogram
@@ -180,6 +181,25 @@ def test_what_has_lost_a_file_is_computed_again(copied: Warehouse, table: str) -
     transform(copied)
     assert stored(copied) == before
     assert transform(copied).dates == ()
+
+
+def test_a_night_finds_what_was_lost_long_ago_when_its_turn_comes(copied: Warehouse) -> None:
+    lost = copied.files(TABLES["acceptance"], date=DAY)[0].path
+    for back, found in ((TURNS - 1, True), (TURNS + 9, False), (2 * TURNS, True)):
+        write(copied, rows(DAY + dt.timedelta(back), ["a"]))
+        transform(copied)
+        lost.unlink()
+        assert run(copied, DEFAULT_SETTINGS, every_file=False).dates == ((DAY,) if found else ())
+        assert lost.exists() is found
+        transform(copied)
+        assert lost.exists()
+
+
+def test_every_date_has_its_turn_within_as_many_nights() -> None:
+    nights = [DAY + dt.timedelta(number) for number in range(1000, 1000 + TURNS)]
+    for back in range(1100):
+        day = nights[-1] - dt.timedelta(back)
+        assert any(has_its_turn(day, last) for last in nights if last >= day)
 
 
 def test_computing_again_writes_the_same_bytes(copied: Warehouse) -> None:
