@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_APART = 32
+MOST_APART = 4
 """Files that are read one by one."""
 _FILE = "file"
 """Column of the copy that says which file a row is from: its place, name and size, for one may be replaced."""
