@@ -193,7 +193,7 @@ def publish(
             draft = warehouse.aside(".json")
             draft.write_text(state.text(), encoding="utf-8")
             warehouse.publish(draft, root / READ / STATE)
-        _sweep(root / READ, state)
+        _sweep(root, state)
 
 
 @contextlib.contextmanager
@@ -367,9 +367,9 @@ def _named_by_views(root: Path) -> Collection[str]:
     return folders
 
 
-def _sweep(read: Path, state: State) -> None:
-    """Remove what no state names: a run was ended before it could say so."""
-    runs = state.runs()
-    for name in inside(str(read), ""):
+def _sweep(root: Path, state: State) -> None:
+    """Remove what neither the state nor a view names: a run was ended before it could say so."""
+    runs = state.runs() | {folder.partition("/")[0] for folder in _named_by_views(root)}
+    for name in inside(str(root / READ), ""):
         if name not in runs and name != STATE and not name.endswith(BEGUN):
-            shutil.rmtree(read / name, ignore_errors=True)
+            shutil.rmtree(root / READ / name, ignore_errors=True)

@@ -190,16 +190,16 @@ def test_what_the_views_of_the_database_name_stays_until_they_name_something_new
     for day in range(5):
         publish(warehouse, [TABLE], now=1e9 + day * 2 * GRACE_S)
         assert asked() == 8
+    (warehouse.root / READ / STATE).unlink()
+    publish(warehouse, [TABLE], now=1e9 + 9 * GRACE_S)
+    assert asked() == 8
     publish_database(published(warehouse.root), DEFAULT_SETTINGS)
     assert asked() == 13
-    publish(warehouse, [TABLE], now=1e9 + 9 * GRACE_S - 1)
-    state = state_of(warehouse.root)
-    assert state
-    assert state.followed
     publish(warehouse, [TABLE], now=1e9 + 10 * GRACE_S)
     state = state_of(warehouse.root)
     assert state
     assert not state.followed
+    assert {path.name for path in (warehouse.root / READ).iterdir()} == {STATE, *state.runs()}
     assert asked() == 13
 
 
