@@ -29,8 +29,7 @@ def finish(rows: Rows, *layers: alt.Chart, height: int = HEIGHT) -> alt.LayerCha
     """
     if len(rows) > MAX_ROWS:
         raise ValueError(f"{len(rows)} rows are too many for a chart: aggregate them to {MAX_ROWS} or fewer.")
-    chart = alt.LayerChart(layer=list(layers), datasets={ROWS.name: [dict(row) for row in rows]})
-    finished: alt.LayerChart = chart.properties(width="container", height=height).configure(
+    config = alt.Config(
         background="transparent",
         font=FONT,
         view={"stroke": None},
@@ -67,7 +66,9 @@ def finish(rows: Rows, *layers: alt.Chart, height: int = HEIGHT) -> alt.LayerCha
         line={"aria": False},
         padding={"left": 4, "right": 8, "top": 4, "bottom": 4},
     )
-    return finished
+    # All in one call, for each of a chart's methods copies the whole chart with its rows.
+    datasets = {ROWS.name: [dict(row) for row in rows]}
+    return alt.LayerChart(layer=list(layers), datasets=datasets, width="container", height=height, config=config)
 
 
 def alone() -> alt.Chart:
