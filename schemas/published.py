@@ -26,7 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from .errors import SpecledgerError, WarehouseError
+from . import CELL_TABLES, MART_TABLES, RAW_TABLES
+from .errors import SpecledgerError, WarehouseError, WarehouseLocked
 from .lock import FULL, exclusive
 from .table import Table
 from .warehouse import READ, VIEWS, Warehouse, declared, inside, schema_version
@@ -34,6 +35,8 @@ from .working_copy import OPEN
 
 logger = logging.getLogger(__name__)
 
+WRITERS = {"ingest": RAW_TABLES, "transform": (*CELL_TABLES, *MART_TABLES)}
+"""The locks under which tables are written."""
 GRACE_S = 86_400.0
 """How long what was followed by something newer stays for those who are still reading it."""
 FORMAT = 1
@@ -132,7 +135,7 @@ def published(root: str | os.PathLike[str]) -> Warehouse:
 
 
 @contextlib.contextmanager
-def publishing(warehouse: Warehouse, tables: Iterable[Table], work: str) -> Iterator[set[dt.date]]:
+def publishing(warehouse: Warehouse, tables: Collection[Table], work: str) -> Iterator[set[dt.date]]:
     """Let readers see at the end of the block, however it ends, what these tables hold of the dates put into the set.
 
     Of all dates where a run of the same work was ended inside its block. The lock of those who write the tables must be
@@ -159,11 +162,15 @@ def publishing(warehouse: Warehouse, tables: Iterable[Table], work: str) -> Iter
 
 
 def publish(
-    warehouse: Warehouse, tables: Iterable[Table], *, days: Collection[dt.date] | None = None, now: float | None = None
+    warehouse: Warehouse,
+    tables: Collection[Table],
+    *,
+    days: Collection[dt.date] | None = None,
+    now: float | None = None,
 ) -> None:
     """Let readers see what these tables hold now; who calls it must hold the lock of those who write them.
 
-    With ``days`` only these dates are looked at. Where files cannot be linked, readers get the files themselves. Those of
+    With ``days`` only these dates are looked at, unless readers see nothing yet or no longer. Where files cannot be linked, readers get the files themselves. Those of
     a working copy of an object store have published states of that.
     """
     root = warehouse.root.resolve()
@@ -171,8 +178,10 @@ def publish(
         return
     now = time.time() if now is None else now
     wanted = None if days is None else {f"date={day}" for day in days}
-    with exclusive(root, "read"), _told(root):
-        state = state_of(root) or State()
+    with exclusive(root, "read"), _told(root), contextlib.ExitStack() as locks:
+        state = state_of(root)
+        if state is None:
+            state, tables = State(), (*tables, *_others(root, tables, locks))
         aside = warehouse.aside("-aside")
         try:
             changed = [_follow(warehouse, table, state, aside, wanted, now) for table in tables]
@@ -194,6 +203,16 @@ def publish(
             draft.write_text(state.text(), encoding="utf-8")
             warehouse.publish(draft, root / READ / STATE)
         _sweep(root, state)
+
+
+def _others(root: Path, tables: Collection[Table], locks: contextlib.ExitStack) -> Iterator[Table]:
+    """Tables of other writers, which were lost to readers with the state; those who write just now show theirs then."""
+    asked = {table.name for table in tables}
+    for work, others in WRITERS.items():
+        if asked.isdisjoint(table.name for table in others):
+            with contextlib.suppress(WarehouseLocked):
+                locks.enter_context(exclusive(root, work, wait_s=0))
+                yield from others
 
 
 @contextlib.contextmanager

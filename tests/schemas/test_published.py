@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from specledger.schemas import TABLES
 from specledger.schemas.config import DEFAULT_SETTINGS
 from specledger.schemas.errors import WarehouseError
+from specledger.schemas.lock import exclusive
 from specledger.schemas.published import (
     BEGUN,
     GRACE_S,
@@ -285,6 +286,26 @@ def test_a_state_that_cannot_be_read_is_made_anew(text: str, warehouse: Warehous
     assert counted(published(warehouse.root)) == 13
     publish(warehouse, [TABLE])
     assert isinstance(published(warehouse.root), Published)
+
+
+def test_whoever_writes_next_after_the_state_was_lost_shows_all_tables(warehouse: Warehouse) -> None:
+    mart = TABLES["acceptance"]
+    warehouse.write(mart, DAYS[0], "a", "part", mart.arrow_schema().empty_table())
+    for tables in ([TABLE], [mart]):
+        publish(warehouse, TABLES.values())
+        shutil.rmtree(warehouse.root / READ)
+        with publishing(warehouse, tables, "some") as days:
+            days.add(DAYS[1])
+        readable = published(warehouse.root)
+        assert isinstance(readable, Published)
+        assert counted(readable) == 8
+        assert len(readable.files(mart)) == 1
+    shutil.rmtree(warehouse.root / READ)
+    with exclusive(warehouse.root, "transform"):
+        publish(warehouse, [TABLE])
+    assert not published(warehouse.root).files(mart)
+    publish(warehouse, [mart], days=())
+    assert len(published(warehouse.root).files(mart)) == 1
 
 
 def test_files_with_other_columns_lie_apart_and_are_read_by_name(warehouse: Warehouse) -> None:
