@@ -45,16 +45,21 @@ def run(warehouse: Warehouse, work: Housekeeping, settings: Settings, today: dt.
     done = {"compacted_files": 0, "removed_partitions": 0}
     if work.compact_files is None and not work.keep_days:
         return done
+
+    def views() -> None:
+        publish_database(published(warehouse.root), settings)
+
     try:
-        with exclusive(warehouse.root, "ingest"), exclusive(warehouse.root, "transform"):
-            with publishing(warehouse, TABLES.values(), "housekeeping") as seen:
-                if work.keep_days:
-                    now = today or dt.datetime.now(dt.UTC).date()
-                    done["removed_partitions"] = remove_old(warehouse, work.keep_days, now, seen)
-                if work.compact_files is not None:
-                    done["compacted_files"] = compact(warehouse, settings, work.compact_files, seen)
-            if any(done.values()):
-                publish_database(published(warehouse.root), settings)
+        with (
+            exclusive(warehouse.root, "ingest"),
+            exclusive(warehouse.root, "transform"),
+            publishing(warehouse, list(TABLES.values()), "housekeeping", views) as seen,
+        ):
+            if work.keep_days:
+                now = today or dt.datetime.now(dt.UTC).date()
+                done["removed_partitions"] = remove_old(warehouse, work.keep_days, now, seen)
+            if work.compact_files is not None:
+                done["compacted_files"] = compact(warehouse, settings, work.compact_files, seen)
     except OSError as error:
         raise WarehouseError(
             f"Cannot tidy {warehouse.root}: {error.strerror or error}; the next run tries again."

@@ -15,13 +15,12 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import errno
-import hashlib
 import json
 import logging
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -39,26 +38,22 @@ WRITERS = {"ingest": RAW_TABLES, "transform": (*CELL_TABLES, *MART_TABLES)}
 """The locks under which tables are written."""
 GRACE_S = 86_400.0
 """How long what was followed by something newer stays for those who are still reading it."""
-FORMAT = 1
+FORMAT = 2
 STATE = "state.json"
 BEGUN = ".begun"
 """Ending of the file that is there while readers do not see yet what a run writes."""
 UNLIKE = "other"
 """Where files lie that have not exactly the declared columns: an older specledger wrote them."""
-_SETTLED_NS = 2_000_000_000
-"""Age from which the time of a folder tells that nothing more was done in the same tick of the clock."""
 _NO_LINKS = (errno.EPERM, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 _Files = dict[tuple[str, str], int]
 """The inode of each file of a date, by the name of its deployment's folder and its own."""
 
 
 class Links(NamedTuple):
-    """Where the links of one table's date are, and what they were made from."""
+    """Where the links of one table's date are."""
 
     run: str
     schema: str
-    stamp: str
-    """Of the folders of the date; empty where these may have changed again unseen."""
 
     def folder(self, table: str) -> str:
         """Where the links of all dates of the same run and table are, below ``_read``."""
@@ -77,6 +72,10 @@ class State:
     def text(self) -> str:
         """As JSON."""
         return json.dumps({"format": FORMAT, "tables": self.tables, "followed": self.followed})
+
+    def folders(self) -> set[str]:
+        """The folders below ``_read`` where the links of all tables are."""
+        return {links.folder(name) for name, days in self.tables.items() for links in days.values()}
 
     def runs(self) -> set[str]:
         """All that are named."""
@@ -125,21 +124,24 @@ class Published(Warehouse):
 
     def folders(self) -> list[str]:
         """The folders below ``_read`` that the patterns of all tables name."""
-        return sorted({links.folder(name) for name, days in self._state.tables.items() for links in days.values()})
+        return sorted(self._state.folders())
 
 
 def published(root: str | os.PathLike[str]) -> Warehouse:
     """The warehouse as its readers see it: whatever runs do meanwhile, what they see stays as it is for a day."""
     state = None if Path(root).resolve() in OPEN else state_of(Path(root))
-    return Warehouse(root) if state is None else Published(Path(root), state)
+    if state is None or not all((Path(root) / READ / folder).is_dir() for folder in state.folders()):
+        return Warehouse(root)
+    return Published(Path(root), state)
 
 
 @contextlib.contextmanager
-def publishing(warehouse: Warehouse, tables: Collection[Table], work: str) -> Iterator[set[dt.date]]:
+def publishing(
+    warehouse: Warehouse, tables: Collection[Table], work: str, then: Callable[[], None] = lambda: None
+) -> Iterator[set[dt.date]]:
     """Let readers see at the end of the block, however it ends, what these tables hold of the dates put into the set.
 
-    Of all dates where a run of the same work was ended inside its block. The lock of those who write the tables must be
-    held.
+    Of all dates where a run of the same work was ended before it had done so. Where there are any, ``then`` comes next. The lock of those who write the tables must be held.
     """
     if warehouse.root.resolve() in OPEN:
         yield set()
@@ -157,7 +159,9 @@ def publishing(warehouse: Warehouse, tables: Collection[Table], work: str) -> It
             publish(warehouse, tables, days=days)
             begun.unlink(missing_ok=True)
         raise
-    publish(warehouse, tables, days=days)
+    if days is None or touched:
+        publish(warehouse, tables, days=days)
+        then()
     begun.unlink(missing_ok=True)
 
 
@@ -249,14 +253,13 @@ def _follow(
             if wanted is not None and day not in wanted:
                 same[day] = links
                 continue
-            stamp = _stamp(folder, now)
             place = read / links.folder(table.name) / day
-            if (stamp and links.stamp == stamp) or _joined(warehouse, table, folder, place, links.schema):
-                same[day] = links._replace(stamp=stamp)
+            if _joined(warehouse, table, folder, place, links.schema):
+                same[day] = links
                 continue
-        stamp, run = _stamp(folder, now), _run(day, aside)
+        run = _run(day, aside)
         if schema := _linked(warehouse, table, folder, aside / run):
-            other[day] = Links(run, schema, stamp)
+            other[day] = Links(run, schema)
     moving = {_month(day) for day in known.keys() - same.keys()}
     runs = {_month(day): links.run for day, links in same.items()} if other else {}
     for day, links in other.items():
@@ -338,18 +341,6 @@ def _schema(warehouse: Warehouse, table: Table, paths: Iterable[str]) -> str:
     return UNLIKE
 
 
-def _stamp(folder: str, now: float) -> str:
-    """What the folders of a date's deployments look like from outside; nothing where one of them is too young."""
-    seen = []
-    for own in inside(folder, "deployment="):
-        with contextlib.suppress(FileNotFoundError):
-            status = os.stat(f"{folder}/{own}")  # noqa: PTH116
-            seen.append((own, status.st_mtime_ns, status.st_ino))
-    if any(modified > now * 1e9 - _SETTLED_NS for _, modified, _ in seen):
-        return ""
-    return hashlib.sha256(repr(seen).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
-
 def _files(folder: str) -> _Files:
     found: _Files = {}
     for own in inside(folder, "deployment="):
@@ -377,13 +368,12 @@ def _expire(root: Path, state: State, now: float) -> bool:
     return bool(over)
 
 
-def _named_by_views(root: Path) -> Collection[str]:
+def _named_by_views(root: Path) -> list[str]:
     """The folders that ``specledger.duckdb`` names, which is written anew more rarely than they are followed."""
     try:
-        folders: list[str] = json.loads((root / VIEWS).read_text(encoding="utf-8"))["folders"]
+        return [str(folder) for folder in json.loads((root / VIEWS).read_text(encoding="utf-8"))["folders"]]
     except (OSError, ValueError, KeyError, TypeError):
-        return ()
-    return folders
+        return []
 
 
 def _sweep(root: Path, state: State) -> None:

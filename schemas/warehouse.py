@@ -270,6 +270,9 @@ def _place(day: str, own: str) -> tuple[dt.date, str]:
 
 def damaged(path: str | os.PathLike[str], reason: str) -> str:
     """What to say of a Parquet file of a warehouse that cannot be read, and what helps."""
+    if "*" in Path(path).name and _is_link(Path(path)):
+        root = root_of(Path(path))
+        return f"{root / READ} has lost files ({reason}): remove that folder, then run specledger transform."
     path = kept_as(Path(path))
     folders = set(path.parts)
     if folders.intersection(TABLES) and folders.isdisjoint(table.name for table in RAW_TABLES):

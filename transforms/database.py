@@ -87,7 +87,7 @@ def publish_database(warehouse: Warehouse, settings: Settings) -> None:
     statements = [macro_sql(settings), *view_statements(warehouse), *comment_statements()]
     folders = warehouse.folders() if isinstance(warehouse, Published) else []
     content = json.dumps({"content": digest(duckdb.__version__, statements), "folders": folders})
-    if target.exists() and known.exists() and known.read_text(encoding="utf-8") == content:
+    if target.exists() and known.exists() and known.read_bytes() == content.encode():
         return
     aside = warehouse.aside(".duckdb")
     with duckdb.connect(str(aside)) as connection:

@@ -9,6 +9,7 @@ import shutil
 import tomllib
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 
@@ -21,7 +22,7 @@ from specledger.schemas.config import DEFAULT_SETTINGS
 from specledger.schemas.errors import WarehouseError, WarehouseTooNew
 from specledger.schemas.lock import exclusive
 from specledger.schemas.published import BEGUN, publish, published
-from specledger.schemas.warehouse import READ, Warehouse
+from specledger.schemas.warehouse import DATABASE, READ, Warehouse
 from specledger.transforms.runner import Summary, run
 from tests.command_line import CommandLine
 from tests.nightly.killed import contents
@@ -117,8 +118,16 @@ def test_rows_that_come_after_theirs_have_gone_do_not_replace_what_was_computed(
     assert cli.rows("FROM acceptance ORDER BY ALL") == before
 
 
+def asked(warehouse: Warehouse) -> int:
+    """How many dates the views of the database have."""
+    with duckdb.connect(str(warehouse.root / DATABASE), read_only=True) as connection:
+        ((dates,),) = connection.execute("SELECT count(DISTINCT date) FROM acceptance").fetchall()
+    return int(dates)
+
+
+@pytest.mark.parametrize("moment", ["schemas.published.publish", "nightly.housekeeping.publish_database"])
 def test_readers_see_what_a_run_removed_that_was_ended_then(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    moment: str, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Killed(BaseException):
         pass
@@ -130,14 +139,17 @@ def test_readers_see_what_a_run_removed_that_was_ended_then(
     computed_again(warehouse)
     publish(warehouse, TABLES.values())
     with monkeypatch.context() as patched:
-        patched.setattr("specledger.schemas.published.publish", killed)
+        patched.setattr(f"specledger.{moment}", killed)
         with pytest.raises(Killed):
             housekeeping.run(warehouse, work, DEFAULT_SETTINGS, day(8))
-    seen = published(warehouse.root).files(TABLES["acceptance"])
-    assert {file.date for file in seen} == {day(0), day(8)}
+    if not moment.endswith("publish_database"):
+        seen = published(warehouse.root).files(TABLES["acceptance"])
+        assert {file.date for file in seen} == {day(0), day(8)}
+    assert asked(warehouse) == 2
     assert housekeeping.run(warehouse, work, DEFAULT_SETTINGS, day(8))["removed_partitions"] == 0
     seen = published(warehouse.root).files(TABLES["acceptance"])
     assert {file.date for file in seen} == {day(8)}
+    assert asked(warehouse) == 1
     assert not list((warehouse.root / READ).glob(f"*{BEGUN}"))
 
 

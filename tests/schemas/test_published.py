@@ -30,7 +30,7 @@ from specledger.schemas.published import (
     publishing,
     state_of,
 )
-from specledger.schemas.warehouse import DATABASE, READ, Warehouse, damaged, schema_version
+from specledger.schemas.warehouse import DATABASE, READ, VIEWS, Warehouse, damaged, schema_version
 from specledger.transforms.database import publish_database
 from tests.scale import scaled
 
@@ -233,6 +233,40 @@ def test_folders_that_were_lost_are_made_again(warehouse: Warehouse) -> None:
     assert counted(published(warehouse.root)) == 8
 
 
+def test_readers_read_the_files_where_a_folder_of_links_was_lost(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
+    (folder,) = published(warehouse.root).globs(TABLE)
+    shutil.rmtree(folder.partition("/*")[0])
+    assert counted(published(warehouse.root)) == 8
+    publish(warehouse, [TABLE], days=())
+    assert isinstance(published(warehouse.root), Published)
+    assert linked(published(warehouse.root)) == linked(warehouse)
+
+
+def test_links_that_were_lost_come_back_with_their_date(warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
+    for file in published(warehouse.root).files(TABLE, date=DAYS[0]):
+        file.path.unlink()
+    assert counted(published(warehouse.root)) == 4
+    publish(warehouse, [TABLE], days=[DAYS[0]])
+    assert linked(published(warehouse.root)) == linked(warehouse)
+
+
+@pytest.mark.parametrize("text", [b"\xff\x00", b"[]", b'{"content": "x", "folders": null}', b""])
+def test_damage_to_what_is_known_of_the_views_hurts_nobody(text: bytes, warehouse: Warehouse) -> None:
+    publish(warehouse, [TABLE])
+    publish_database(published(warehouse.root), DEFAULT_SETTINGS)
+    said = (warehouse.root / VIEWS).read_bytes()
+    (warehouse.root / VIEWS).write_bytes(text)
+    replace_and_remove(warehouse)
+    publish(warehouse, [TABLE], now=4e9)
+    publish(warehouse, [TABLE], now=5e9)
+    publish_database(published(warehouse.root), DEFAULT_SETTINGS)
+    assert (warehouse.root / VIEWS).read_bytes() != said
+    with duckdb.connect(str(warehouse.root / DATABASE), read_only=True) as connection:
+        assert connection.execute("SELECT count(*) FROM quality").fetchone() == (13,)
+
+
 def test_a_copy_of_a_warehouse_is_linked_anew(warehouse: Warehouse, tmp_path: Path) -> None:
     publish(warehouse, [TABLE])
     copy = Warehouse(shutil.copytree(warehouse.root, tmp_path / "copy"))
@@ -333,6 +367,10 @@ def test_damage_is_told_of_the_file_that_can_be_mended(warehouse: Warehouse) -> 
     assert f"/{READ}/" in str(link)
     assert damaged(link, "no footer") == damaged(kept, "no footer")
     assert str(kept) in damaged(link, "no footer")
+    (pattern,) = published(warehouse.root).globs(TABLE)
+    assert damaged(pattern, "No files found").startswith(
+        f"{warehouse.root / READ} has lost files (No files found): remove"
+    )
 
 
 CHANGES = st.lists(
