@@ -141,7 +141,8 @@ def publishing(
 ) -> Iterator[set[dt.date]]:
     """Let readers see at the end of the block, however it ends, what these tables hold of the dates put into the set.
 
-    Of all dates where a run of the same work was ended before it had done so. Where there are any, ``then`` comes next. The lock of those who write the tables must be held.
+    Of all dates where a run of the same work was ended before it had done so. Where there are any, ``then`` comes next.
+    The lock of those who write the tables must be held.
     """
     if warehouse.root.resolve() in OPEN:
         yield set()
@@ -174,8 +175,8 @@ def publish(
 ) -> None:
     """Let readers see what these tables hold now; who calls it must hold the lock of those who write them.
 
-    With ``days`` only these dates are looked at, unless readers see nothing yet or no longer. Where files cannot be linked, readers get the files themselves. Those of
-    a working copy of an object store have published states of that.
+    With ``days`` only these dates are looked at, unless readers see nothing yet or no longer. Where files cannot be
+    linked, readers get the files themselves. Those of a working copy of an object store have published states of that.
     """
     root = warehouse.root.resolve()
     if root in OPEN:
@@ -356,8 +357,9 @@ def _expire(root: Path, state: State, now: float) -> bool:
     True if there was any.
     """
     over = [folder for folder, since in state.followed.items() if not now - GRACE_S < since <= now + GRACE_S]
+    named = _named_by_views(root) if over else ()
     for folder in over:
-        if folder in _named_by_views(root):
+        if folder in named:
             state.followed[folder] = now
             continue
         del state.followed[folder]
