@@ -48,7 +48,9 @@ PROCESSES = Table(
         INSTANCE,
         *(SNAPSHOTS.column(name) for name in ("engine", "model_name", "scraped_at")),
         Column("scraped_before", "TIMESTAMP", "Time of the scrape before (UTC)."),
-        *(SNAPSHOTS.column(name) for name in ("running", "waiting", "kv_usage")),
+        SNAPSHOTS.column("running"),
+        Column("running_before", "DOUBLE", "Requests running at the scrape before.", "requests"),
+        *(SNAPSHOTS.column(name) for name in ("waiting", "kv_usage")),
         Column(
             "process",
             "BIGINT",

@@ -76,26 +76,19 @@ WITH readings AS (
     FROM scrapes
 ),
 
-placed AS (
-    SELECT
-        *,
-        lag(running) OVER (PARTITION BY deployment, instance, engine, model_name ORDER BY scraped_at) AS running_before
-    FROM processes
-),
-
 totals AS (
     SELECT
-        placed.*,
+        processes.*,
         readings.* EXCLUDE (deployment, instance, engine, model_name, scraped_at, all_finished)
-    FROM placed
+    FROM processes
     LEFT JOIN readings
         ON
-            NOT placed.damaged
-            AND placed.scraped_at = readings.scraped_at
-            AND placed.deployment = readings.deployment
-            AND placed.instance = readings.instance
-            AND placed.engine = readings.engine
-            AND placed.model_name IS NOT DISTINCT FROM readings.model_name
+            NOT processes.damaged
+            AND processes.scraped_at = readings.scraped_at
+            AND processes.deployment = readings.deployment
+            AND processes.instance = readings.instance
+            AND processes.engine = readings.engine
+            AND processes.model_name IS NOT DISTINCT FROM readings.model_name
 ),
 
 paired AS (

@@ -8,6 +8,7 @@
 --   scraped_at        Time of the scrape (UTC).
 --   scraped_before    Time of the scrape before (UTC).
 --   running           Requests running. [requests]
+--   running_before    Requests running at the scrape before. [requests]
 --   waiting           Requests waiting. [requests]
 --   kv_usage          Share of KV cache in use, 0 to 1. [ratio]
 --   process           Number of the process in its series: counters are differenced inside one.
@@ -21,19 +22,19 @@
 -- gives a base. 3. Where no start is told, a process is new when most counters fell or the bucket edges changed. An
 -- exporter can outlive its server and keep its start: then most counters stay below half of what they were for three
 -- scrapes. 4. A process never counts down: a scrape at which a counter fell, or from which it falls back, is damaged.
-WITH scraped AS (
+WITH numbers AS MATERIALIZED (
+    SELECT *, row_number() OVER () AS series
+    FROM (SELECT DISTINCT deployment, instance, engine, model_name FROM scrapes)
+),
+
+scraped AS (
     SELECT
         date,
-        deployment,
-        instance,
-        engine,
-        model_name,
+        numbers.*,
         scraped_at,
         possible_load(running) AS running,
         possible_count(waiting) AS waiting,
         kv_usage,
-        row_number() OVER (ORDER BY deployment, instance, engine, model_name, scraped_at) AS scrape,
-        dense_rank() OVER (ORDER BY deployment, instance, engine, model_name) AS series,
         -- No process was born after it was scraped; clocks may differ.
         CASE WHEN process_started_at <= scraped_at + INTERVAL 1 HOUR THEN process_started_at END AS told_at,
         CASE WHEN itl.count IS NOT NULL AND ttft.count IS NOT NULL THEN hash(itl.le, ttft.le) END AS edges,
@@ -49,43 +50,58 @@ WITH scraped AS (
             itl.sum
         ] AS counters
     FROM scrapes
+    INNER JOIN numbers
+        ON
+            scrapes.deployment = numbers.deployment
+            AND scrapes.instance = numbers.instance
+            AND scrapes.engine = numbers.engine
+            AND scrapes.model_name IS NOT DISTINCT FROM numbers.model_name
 ),
 
-neighboured AS (
+-- Dates are computed one after the other: none may see what the next one brings.
+neighboured AS MATERIALIZED (
     SELECT
         *,
         lag(scraped_at) OVER along AS scraped_before,
+        lag(running) OVER along AS running_before,
         lag(told_at IGNORE NULLS) OVER along AS told_before,
-        -- Dates are computed one after the other: none may see what the next one brings.
-        lead(told_at IGNORE NULLS) OVER (PARTITION BY series, date ORDER BY scrape) AS told_after,
-        coalesce(told_at, CASE WHEN told_after <= scraped_at THEN told_after END, told_before) AS born_at
+        lead(CASE WHEN told_at IS NOT NULL THEN {'at': told_at, 'date': date} END IGNORE NULLS) OVER along AS told_next,
+        CASE WHEN told_next['date'] = date THEN told_next['at'] END AS told_after,
+        coalesce(told_at, CASE WHEN told_after <= scraped_at THEN told_after END, told_before) AS born_at,
+        lag(edges) OVER along AS edges_before,
+        CASE WHEN lead(date) OVER along = date THEN lead(edges) OVER along END AS edges_after,
+        coalesce(edges <> edges_before AND edges_before = edges_after, false) AS odd_edges
     FROM scraped
-    WINDOW along AS (PARTITION BY series ORDER BY scrape)
+    WINDOW along AS (PARTITION BY series ORDER BY scraped_at)
 ),
 
 births_apart AS (
     SELECT
         *,
         coalesce(born_at > lag(born_at) OVER (PARTITION BY series ORDER BY born_at) + INTERVAL 1 SECOND, false) AS apart
-    FROM neighboured
+    FROM (SELECT DISTINCT series, born_at FROM neighboured WHERE born_at IS NOT NULL)
 ),
 
 -- Processes that tell their start are numbered by it; 0 is one that does not.
+births AS (
+    SELECT
+        series,
+        born_at,
+        1 + countif(apart) OVER (PARTITION BY series ORDER BY born_at) AS birth
+    FROM births_apart
+),
+
 born AS MATERIALIZED (
     SELECT
-        *,
-        CASE WHEN born_at IS NULL THEN 0 ELSE 1 + countif(apart) OVER by_birth END AS birth,
-        coalesce(edges <> lag(edges) OVER along AND lag(edges) OVER along = lead(edges) OVER of_date, false) AS odd_edges
-    FROM births_apart
-    WINDOW
-        along AS (PARTITION BY series ORDER BY scrape),
-        of_date AS (PARTITION BY series, date ORDER BY scrape),
-        by_birth AS (PARTITION BY series ORDER BY born_at RANGE UNBOUNDED PRECEDING)
+        neighboured.* EXCLUDE (told_at, told_before, told_next, told_after, edges_before, edges_after),
+        coalesce(birth, 0) AS birth
+    FROM neighboured
+    LEFT JOIN births USING (series, born_at)
 ),
 
 -- Most processes only count up: what follows is asked of the others.
 followed AS (
-    SELECT series, birth, counters, lag(counters) OVER (PARTITION BY series, birth ORDER BY scrape) AS counters_before
+    SELECT series, birth, counters, lag(counters) OVER (PARTITION BY series, birth ORDER BY scraped_at) AS counters_before
     FROM born
 ),
 
@@ -105,27 +121,28 @@ doubtful AS (
 ),
 
 readings AS (
-    SELECT scrape, date, series, birth, unnest(range(len(counters))) AS counter, unnest(counters) AS value
+    SELECT series, scraped_at, date, birth, unnest(range(len(counters))) AS counter, unnest(counters) AS value
     FROM born
     SEMI JOIN doubtful USING (series, birth)
 ),
 
 around AS (
     SELECT
-        scrape,
+        series,
+        scraped_at,
         value,
         lag(value) OVER along AS before,
         CASE WHEN lead(date) OVER along = date THEN lead(value) OVER along END AS after
     FROM readings
     WHERE isfinite(value)
-    WINDOW along AS (PARTITION BY series, birth, counter ORDER BY scrape)
+    WINDOW along AS (PARTITION BY series, birth, counter ORDER BY scraped_at)
 ),
 
 -- A counter above both neighbours is wrong; where most of them are, the next scrape is that of a new process.
 spikes AS (
-    SELECT scrape
+    SELECT series, scraped_at
     FROM around
-    GROUP BY scrape
+    GROUP BY series, scraped_at
     HAVING bool_or(before <= after AND fell(after, value)) AND 2 * countif(fell(after, value)) <= count(after)
 ),
 
@@ -135,23 +152,24 @@ compared AS (
         lag(value) OVER along AS before,
         max(value) OVER (along ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS most
     FROM readings
-    ANTI JOIN spikes USING (scrape)
+    ANTI JOIN spikes USING (series, scraped_at)
     WHERE isfinite(value)
-    WINDOW along AS (PARTITION BY series, birth, counter ORDER BY scrape)
+    WINDOW along AS (PARTITION BY series, birth, counter ORDER BY scraped_at)
 ),
 
 falls AS (
     SELECT
-        scrape,
+        series,
+        scraped_at,
         2 * countif(fell(value, before)) > countif(before > 0) AS most_fell,
         2 * countif(value < most / 2) > countif(most > 0) AS low
     FROM compared
-    GROUP BY scrape
+    GROUP BY series, scraped_at
 ),
 
 restarts AS (
     SELECT
-        born.* EXCLUDE (counters, told_at, told_before, told_after, apart),
+        born.* EXCLUDE (counters),
         CASE
             WHEN row_number() OVER same = 1 THEN coalesce(born_at > scraped_before, false)
             WHEN birth = 0
@@ -166,32 +184,33 @@ restarts AS (
                 AND NOT coalesce(lag(low, 3) OVER same, false)
         END AS restarted
     FROM born
-    LEFT JOIN falls USING (scrape)
-    WINDOW same AS (PARTITION BY series, birth ORDER BY scrape)
+    LEFT JOIN falls USING (series, scraped_at)
+    WINDOW same AS (PARTITION BY series, birth ORDER BY scraped_at)
 ),
 
 lives AS (
     SELECT
         *,
-        countif(restarted) OVER (PARTITION BY series, birth ORDER BY scrape ROWS UNBOUNDED PRECEDING) AS life
+        countif(restarted) OVER (PARTITION BY series, birth ORDER BY scraped_at ROWS UNBOUNDED PRECEDING) AS life
     FROM restarts
 ),
 
 lived AS (
     SELECT
-        scrape,
+        series,
+        scraped_at,
         value,
         max(value) OVER (
-            PARTITION BY series, birth, life, counter ORDER BY scrape ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            PARTITION BY series, birth, life, counter ORDER BY scraped_at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS most
     FROM compared
-    INNER JOIN (SELECT scrape, life FROM lives) AS known USING (scrape)
+    INNER JOIN (SELECT series, scraped_at, life FROM lives) AS known USING (series, scraped_at)
 ),
 
 damages AS (
-    SELECT scrape FROM spikes
+    SELECT series, scraped_at FROM spikes
     UNION
-    SELECT scrape FROM lived WHERE fell(value, most)
+    SELECT series, scraped_at FROM lived WHERE fell(value, most)
 )
 
 SELECT
@@ -203,11 +222,12 @@ SELECT
     CAST(scraped_at AS TIMESTAMP) AS scraped_at,
     CAST(scraped_before AS TIMESTAMP) AS scraped_before,
     CAST(running AS DOUBLE) AS running,
+    CAST(running_before AS DOUBLE) AS running_before,
     CAST(waiting AS DOUBLE) AS waiting,
     CAST(kv_usage AS DOUBLE) AS kv_usage,
     CAST(1000 * birth + life AS BIGINT) AS process,
     CAST(restarted AS BOOLEAN) AS restarted,
-    CAST(first_value(restarted) OVER (PARTITION BY series, birth, life ORDER BY scrape) AS BOOLEAN) AS counts_from_zero,
-    CAST(damages.scrape IS NOT NULL AS BOOLEAN) AS damaged
+    CAST(life > 0 AS BOOLEAN) AS counts_from_zero,
+    CAST(damages.series IS NOT NULL AS BOOLEAN) AS damaged
 FROM lives
-LEFT JOIN damages USING (scrape)
+LEFT JOIN damages USING (series, scraped_at)
