@@ -20,10 +20,10 @@ from . import cells_run, marts_run
 from .carry import sweep
 from .catalog import transforms
 from .database import NO_LIMITS, Limits, connect, publish_database
-from .engines import Engine, Here, OnSpark, Work
+from .engines import UNITS_A_SLOT, Engine, Here, OnSpark, Work
 from .fingerprints import Fingerprints, StartRecords
 from .marts_run import Dates
-from .partitions import Inputs, Partition
+from .partitions import Partition
 from .plan import Plan
 from .results import publish
 from .start_rows import bind_deployments, keep_together
@@ -37,9 +37,6 @@ log = logging.getLogger(__name__)
 
 DATES_TOGETHER = 31
 """Dates whose marts are computed in one go."""
-LEAST_BATCH_BYTES = 1 << 20
-UNITS_A_SLOT = 4
-"""Units of work for each one that can run at a time: enough for all to end together, few for the cost of starting."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,9 @@ def run(
         keep_together(warehouse)
         bind_deployments(connection, warehouse)
         plan = Plan(warehouse, Fingerprints(settings, StartRecords(connection)), dates, force, every_file)
-        engine: Engine = OnSpark(cluster, warehouse, settings) if cluster else Here(connection, warehouse)
+        engine: Engine = (
+            OnSpark(cluster, warehouse, settings) if cluster else Here(connection, warehouse, settings, limits)
+        )
         with published.publishing(warehouse, (*CELL_TABLES, *MART_TABLES), "transform") as seen:
             seen |= {partition.date for partition in plan.vanished}
             publish(warehouse, transforms("cells"), plan.vanished, ())
@@ -104,14 +103,6 @@ def run(
     return Summary(tuple(computed), plan.vanished, tuple(days))
 
 
-def _limit(changed: Sequence[tuple[Partition, Inputs]], slots: int) -> int | None:
-    """Bytes of a batch: less than usual where several run at a time, so that all of them have work to the end."""
-    if slots == 1:
-        return None
-    total = sum(inputs.size for _, inputs in changed)
-    return min(cells_run.BATCH_BYTES, max(LEAST_BATCH_BYTES, total // (UNITS_A_SLOT * slots)))
-
-
 def _together(days: Sequence[dt.date], slots: int) -> list[tuple[dt.date, ...]]:
     """Dates that are computed in one go: so many that each slot has some."""
     count = min(DATES_TOGETHER, max(1, -(-len(days) // slots)))
@@ -123,7 +114,8 @@ def _cells(
 ) -> Iterator[Sequence[Partition]]:
     """Compute and publish the cells of what changed, some partitions at a time, which it gives once they are done."""
     changed = list(plan.changed())
-    groups = list(cells_run.batches(connection, changed, _limit(changed, engine.slots)))
+    limit = engine.batch_bytes(sum(inputs.size for _, inputs in changed))
+    groups = list(cells_run.batches(connection, changed, limit))
     results = engine.each(
         "cells", cells_run.compute, [batch for parts in groups for batch in parts], lambda batch: batch.size
     )

@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import random
 import shutil
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,11 @@ from specledger.schemas import TABLES
 from specledger.schemas.config import DEFAULT_SETTINGS, GoodputLimits, Settings, parse_load_bands
 from specledger.schemas.errors import EmptyWarehouse
 from specledger.schemas.warehouse import DATABASE, READ, Warehouse
-from specledger.transforms import cells_run
+from specledger.transforms import cells_run, engines
 from specledger.transforms.database import Limits
 from specledger.transforms.partitions import Partition
 from specledger.transforms.plan import TURNS, has_its_turn
-from specledger.transforms.results import publish, stage
+from specledger.transforms.results import Staged, publish, stage
 from specledger.transforms.runner import Summary, run
 from tests.transforms.raw import DAY, at, full_row, histogram
 
@@ -125,6 +126,16 @@ def digests(warehouse: Warehouse) -> dict[str, str]:
         str(path.relative_to(warehouse.root)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(warehouse.root.glob("*/date=*/*/*.parquet"))
     }
+
+
+def in_order(warehouse: Warehouse) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows of every table of cells and marts, in whatever files they are."""
+    with warehouse.connect() as connection:
+        return {
+            table.name: connection.execute(f"SELECT * FROM {table.name} ORDER BY {', '.join(table.key)}").fetchall()
+            for table in TABLES.values()
+            if table.kind in ("cells", "mart")
+        }
 
 
 @pytest.fixture(scope="module")
@@ -344,13 +355,47 @@ def test_a_large_partition_is_computed_by_instances_with_the_same_rows(
     monkeypatch.setattr(cells_run, "BATCH_BYTES", 1)
     transform(copied, force=True)
     assert len(copied.files(TABLES["cells_requests"], date=DAY)) == 2
-    with plain.connect() as one, copied.connect() as split:
-        for table in (table for table in TABLES.values() if table.kind == "cells"):
-            order = f"SELECT * FROM {table.name} ORDER BY {', '.join(table.key)}"
-            assert one.execute(order).fetchall() == split.execute(order).fetchall()
+    assert in_order(copied) == in_order(plain)
     monkeypatch.undo()
     transform(copied, force=True)
     assert digests(copied) == digests(plain)
+
+
+def test_much_data_is_computed_by_several_connections_with_the_same_rows(
+    plain: Warehouse, copied: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def watched(*arguments: Any) -> list[Staged]:
+        threads.append(threading.current_thread().name)
+        return compute(*arguments)
+
+    compute = cells_run.compute
+    monkeypatch.setattr(cells_run, "compute", watched)
+    monkeypatch.setattr(engines, "SHARED_BYTES", 1)
+    run(copied, DEFAULT_SETTINGS, force=True, limits=Limits(threads=2))
+    assert len(threads) > 1
+    assert all(name.startswith("cells") for name in threads)
+    assert in_order(copied) == in_order(plain)
+
+
+def test_a_connection_that_fails_ends_the_run_and_leaves_nothing_aside(
+    plain: Warehouse, copied: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, batch: cells_run.Batch) -> list[Staged]:
+        if batch.partitions[0].date == NEXT:
+            raise duckdb.IOException("the disk is gone")
+        return compute(connection, warehouse, batch)
+
+    compute = cells_run.compute
+    monkeypatch.setattr(cells_run, "compute", fails)
+    monkeypatch.setattr(engines, "SHARED_BYTES", 1)
+    with pytest.raises(duckdb.IOException, match="the disk is gone"):
+        run(copied, DEFAULT_SETTINGS, force=True, limits=Limits(threads=2))
+    monkeypatch.undo()
+    transform(copied)
+    assert not list((copied.root / "_tmp").iterdir())
+    assert in_order(copied) == in_order(plain)
 
 
 def test_the_views_by_hand_give_what_is_stored(plain: Warehouse, tmp_path: Path) -> None:
