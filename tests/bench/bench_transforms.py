@@ -8,16 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from specledger.schemas import TABLES
 from specledger.schemas.config import DEFAULT_SETTINGS
 from specledger.schemas.raw import REQUESTS, SNAPSHOTS
 from specledger.schemas.table import Table, quote
 from specledger.schemas.warehouse import Warehouse
 from specledger.transforms import cells_run
 from specledger.transforms.catalog import transforms
-from specledger.transforms.database import connect
+from specledger.transforms.database import NO_LIMITS, connect
+from specledger.transforms.engines import Here
 from specledger.transforms.partitions import RawFiles
 from specledger.transforms.results import publish
+from specledger.transforms.start_rows import bind_deployments
 from tests.bench import inputs
 from tests.bench.measure import Row, pair
 from tests.reports.fleet import WORLD
@@ -53,7 +54,7 @@ SELECT max(running) FROM (SELECT sum(running) OVER (PARTITION BY instance ORDER 
 
 def _row(work: str, count: int, warehouse: Warehouse, query: str, anchor: str) -> Row:
     with connect(warehouse, DEFAULT_SETTINGS) as connection:
-        connection.execute(f"CREATE VIEW deployments AS {TABLES['deployments'].empty_select()}")
+        bind_deployments(connection, warehouse)
         raw = RawFiles(warehouse)
         members = [(partition, raw.inputs(partition)) for partition in raw.partitions()]
         source = SNAPSHOTS if "snapshots" in work else REQUESTS
@@ -61,9 +62,13 @@ def _row(work: str, count: int, warehouse: Warehouse, query: str, anchor: str) -
         plain = query.replace("rows", f"read_parquet({files})", 2)
 
         def ours() -> None:
-            for parts in cells_run.batches(connection, members):
-                staged = [one for batch in parts for one in cells_run.compute(connection, warehouse, batch)]
-                publish(warehouse, transforms("cells"), parts[0].partitions, staged)
+            engine = Here(connection, warehouse, DEFAULT_SETTINGS, NO_LIMITS)
+            limit = engine.batch_bytes(sum(inputs.size for _, inputs in members))
+            (parts,) = cells_run.batches(connection, members, limit)
+            staged = [
+                one for some in engine.each("cells", cells_run.compute, parts, lambda batch: batch.size) for one in some
+            ]
+            publish(warehouse, transforms("cells"), parts[0].partitions, staged)
 
         mine, theirs = pair(ours, lambda: connection.execute(plain).fetchall())
     return Row(
