@@ -7,7 +7,8 @@ import json
 import math
 import sys
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from typing import Any
 import pytest
 
 from specledger.ingest.run import ingest
+from specledger.schemas.config import DEFAULT_SETTINGS
 from specledger.schemas.raw import SNAPSHOTS
 from specledger.schemas.warehouse import Warehouse
+from specledger.transforms.catalog import query
+from specledger.transforms.database import connect, view_statements
 from tests.bench import bench_ingest, bench_nights, inputs
 from tests.bench.__main__ import BENCHES, main
 from tests.bench.measure import Row, table
@@ -96,6 +100,30 @@ def _calls(work: Callable[[], object]) -> int:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]
     return count
+
+
+def test_a_scrape_passes_few_windows_and_is_never_multiplied(tmp_path: Path) -> None:
+    """Counted rows of the query's plan: a window over all scrapes costs as much as all that is done with them after."""
+    warehouse = Warehouse(tmp_path / "warehouse")
+    count = inputs.fleet(warehouse, 2, 2)
+    with connect(warehouse, DEFAULT_SETTINGS) as connection:
+        for statement in view_statements(warehouse):
+            connection.execute(statement)
+        plan = json.loads(
+            connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query('staging', 'intervals')}").fetchall()[0][1]
+        )
+    rows = Counter[str]()
+    for operator in _operators(plan["operator"]):
+        assert operator["intermediate_rows"] <= count
+        rows[operator["type"]] += operator["intermediate_rows"]
+    assert count * 3 <= rows["WINDOW"] < count * 6
+    assert count <= rows["TABLE_SCAN"] < count * 7
+
+
+def _operators(tops: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for operator in tops:
+        yield operator
+        yield from _operators(operator.get("children", []))
 
 
 def test_repeated_responses_are_requests_of_their_own(tmp_path: Path) -> None:
