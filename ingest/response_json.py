@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import polars as pl
 import pyarrow as pa
@@ -28,6 +29,8 @@ LONGEST_TAG = 200
 _TEXT_KEYS = ("prompt", "messages", "input", "output", "content", "text", "completion", "response", "query", "answer")
 _SMALLEST_OBJECT = 1 << 20
 """What DuckDB's JSON reader is told to expect at least; it reads a file in parts of twice that size."""
+_KEPT_BYTES = 32 << 20
+"""Up to so many bytes stay in the memory of a connection's file, for the next to be written over them."""
 
 _MACROS = (
     # A cast to TIMESTAMP would leave the offset of the text out of account.
@@ -49,14 +52,10 @@ _MACROS = (
 
 def decode_file(data: bytes, longest: int, shape: Shape) -> pl.DataFrame:
     """A row for each line of ``data`` that is not blank, in order; all null where the line is broken."""
-    size = max(_SMALLEST_OBJECT, longest + 2)
-    with _memory_file(data) as path, _connection() as connection:
-        source = (
-            f"read_json('{path}', format = 'newline_delimited', ignore_errors = true, "
-            f"maximum_object_size = {size}, columns = {shape.columns()}) AS r"
-        )
-        found: pl.DataFrame = connection.sql(f"SELECT {_columns(shape)} FROM {source}").pl()
-        return found
+    # Rounded up, so that the question is the same for most blocks.
+    size = _SMALLEST_OBJECT * (1 + (longest + 1) // _SMALLEST_OBJECT)
+    with _connection() as connection:
+        return connection.decode(data, size, shape)
 
 
 def decode_lines(texts: list[bytes], shape: Shape) -> pl.DataFrame:
@@ -65,12 +64,12 @@ def decode_lines(texts: list[bytes], shape: Shape) -> pl.DataFrame:
     lines = pa.table({"line": pa.LargeStringArray.from_buffers(len(given), *given.buffers()[1:])})
     source = f"(SELECT TRY(from_json(line, '{shape.structure()}')) AS r FROM lines)"
     with _connection() as connection:
-        connection.register("lines", lines)
+        connection.duckdb.register("lines", lines)
         try:
             sql = f"SELECT r IS NOT NULL AS known, {_columns(shape)} FROM {source}"
-            found: pl.DataFrame = connection.sql(sql).pl()
+            found: pl.DataFrame = connection.duckdb.sql(sql).pl()
         finally:
-            connection.unregister("lines")
+            connection.duckdb.unregister("lines")
     return found
 
 
@@ -108,16 +107,62 @@ def _tags(shape: Shape) -> str:
     return f"short_tags({parts[0] if len(parts) == 1 else 'map_concat(' + ', '.join(parts) + ')'})"
 
 
-_idle: deque[duckdb.DuckDBPyConnection] = deque()
-"""Connections that no thread uses; they keep nothing between queries but the macros."""
+class _Connection:
+    """A connection to DuckDB, and the file through which it is given bytes to decode."""
+
+    def __init__(self) -> None:
+        import duckdb
+
+        self.duckdb = duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
+        self.duckdb.execute("SET TimeZone = 'UTC'")
+        for macro in _MACROS:
+            self.duckdb.execute(f"CREATE MACRO {macro}")
+        self._path, self._file = _memory_file()
+        weakref.finalize(self, self._file.close)
+        self._asked: tuple[int, Shape] | None = None
+        self._answer: duckdb.DuckDBPyRelation | None = None
+
+    def decode(self, data: bytes, size: int, shape: Shape) -> pl.DataFrame:
+        """The rows of JSON lines none of which is longer than ``size``."""
+        self._file.seek(0)
+        self._file.write(data)
+        self._file.truncate()
+        self._file.flush()
+        if self._answer is None or self._asked != (size, shape):
+            # Kept, as planning it takes as long as reading some hundred lines; it reads the file again each time.
+            source = (
+                f"read_json('{self._path}', format = 'newline_delimited', ignore_errors = true, "
+                f"maximum_object_size = {size}, columns = {shape.columns()}) AS r"
+            )
+            self._answer = self.duckdb.sql(f"SELECT {_columns(shape)} FROM {source}")
+            self._asked = size, shape
+        found: pl.DataFrame = self._answer.pl()
+        if len(data) > _KEPT_BYTES:
+            self._file.truncate(0)
+        return found
+
+
+_idle: deque[_Connection] = deque()
+"""Connections that no thread uses; they keep nothing that matters between queries."""
+_of_the_parent: list[_Connection] = []
+"""In a forked process, connections that must neither be used, as both would write the same file, nor be ended."""
+
+
+def _leave_to_the_parent() -> None:
+    _of_the_parent.extend(_idle)
+    _idle.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_the_parent)
 
 
 @contextlib.contextmanager
-def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
+def _connection() -> Iterator[_Connection]:
     try:
         connection = _idle.pop()
     except IndexError:
-        connection = _connect()
+        connection = _Connection()
     try:
         yield connection
     except RuntimeError as error:
@@ -128,29 +173,10 @@ def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
     _idle.append(connection)
 
 
-def _connect() -> duckdb.DuckDBPyConnection:
-    import duckdb
-
-    connection = duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
-    connection.execute("SET TimeZone = 'UTC'")
-    for macro in _MACROS:
-        connection.execute(f"CREATE MACRO {macro}")
-    return connection
-
-
-@contextlib.contextmanager
-def _memory_file(data: bytes) -> Iterator[str]:
-    """A path under which the bytes can be read; in memory where the system can do that."""
+def _memory_file() -> tuple[str, BinaryIO]:
+    """A file that goes with its last reference, and its path; in memory where the system can do that."""
     if hasattr(os, "memfd_create"):
-        file = os.memfd_create("specledger")
-        try:
-            with open(file, "wb", closefd=False) as writer:
-                writer.write(data)
-            yield f"/proc/self/fd/{file}"
-        finally:
-            os.close(file)
-    else:
-        with tempfile.NamedTemporaryFile(suffix=".jsonl") as copy:
-            copy.write(data)
-            copy.flush()
-            yield copy.name
+        number = os.memfd_create("specledger")
+        return f"/proc/self/fd/{number}", os.fdopen(number, "wb")
+    copy = tempfile.NamedTemporaryFile(suffix=".jsonl")  # noqa: SIM115 (it is as long in use as its connection)
+    return copy.name, cast("BinaryIO", copy)

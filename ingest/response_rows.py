@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
+from functools import lru_cache
 
 import polars as pl
 
@@ -56,8 +58,8 @@ _TAGS = pl.Map(pl.String, pl.String)
 class _Places:
     """Expressions for the places of a decoded frame, whichever of them it has."""
 
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self._have = set(frame.columns)
+    def __init__(self, have: frozenset[str]) -> None:
+        self._have = have
 
     def first(self, *places: str, kind: pl.DataType) -> pl.Expr:
         """The first of these that is known."""
@@ -105,9 +107,24 @@ def rows_of(decoded: pl.DataFrame) -> pl.DataFrame:
     ``disagrees`` (generation time and mean gap contradict each other), and ``doubtful``: a fact is missing that may
     stand where the shape did not look.
     """
-    found = decoded.select(*_found(_Places(decoded)))
-    found = found.with_columns(*_derived()).with_columns(*_outcome())
-    return found.select(*_columns(), *_faults())
+    found = decoded
+    for columns, replaced in _steps(frozenset(decoded.columns)):
+        found = found.select_seq(columns) if replaced else found.with_columns_seq(columns)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _steps(places: frozenset[str]) -> list[tuple[Sequence[pl.Expr | str], bool]]:
+    """What is computed one after the other, and whether it takes the place of all columns before it.
+
+    Kept, because saying it takes as long as computing it for some hundred rows.
+    """
+    return [
+        (_found(_Places(places)), True),
+        (_derived(), False),
+        (_outcome(), False),
+        ([*_columns(), *_faults()], True),
+    ]
 
 
 def _found(places: _Places) -> list[pl.Expr]:
