@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,13 @@ def in_order(rows: pl.DataFrame, order: list[str]) -> bool:
 
 def constant(name: str, value: int | str | dt.date | None, kind: pl.DataType, height: int) -> pl.Series:
     """One value for all rows."""
-    return pl.Series(name, [value], kind).new_from_index(0, height)
+    return _one(name, value, kind).new_from_index(0, height)
+
+
+@lru_cache(maxsize=1_024)
+def _one(name: str, value: int | str | dt.date | None, kind: pl.DataType) -> pl.Series:
+    """One value as a column: kept, because each block of rows needs the same again."""
+    return pl.Series(name, [value], kind)
 
 
 def filled(column: pl.Series, inputs: pl.Series, values: Sequence[dt.date | str]) -> pl.Series:
