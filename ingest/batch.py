@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -25,11 +25,14 @@ from .reader import InputContext
 from .unsaid import answers
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schemas.staged import StagedFile
     from ..schemas.table import Table
     from ..schemas.warehouse import Warehouse
 
-FLUSH_BYTES = 48 << 20
-"""Estimated size of buffered rows at which they are written to files aside."""
+FLUSH_BYTES = 12 << 20
+"""Estimated size of buffered rows at which they are written to files aside, beside the reading of what follows."""
 REJECT_TEXT = 200
 """Characters of a rejected record that are kept."""
 REJECTS_BUFFERED = 10_000
@@ -50,6 +53,34 @@ _ORDER = {
     "events": ("instance", "logged_at"),
 }
 """Order of rows inside a file: what belongs together lies together, which compresses and prunes well."""
+
+
+_Target = tuple["Table", dt.date, str, str]
+"""The partition of a file, and what its name begins with."""
+
+
+@dataclass
+class _Growing:
+    """A file to which rows are still added, one part after the other."""
+
+    file: StagedFile
+    keys: PartitionKeys
+    target: _Target
+    last: Future[None] | None = None
+    """The part that is written last; it knows of every failure before it."""
+
+    def add(self, part: Callable[[], pa.Table], writer: Executor) -> None:
+        """Have a part written by and by."""
+        self.last = writer.submit(self._write, self.last, part)
+
+    def _write(self, before: Future[None] | None, part: Callable[[], pa.Table]) -> None:
+        if before is not None:
+            before.result()
+        self.file.add(part())
+
+    def failure(self) -> BaseException | None:
+        """Wait for what is being written, and tell whether it failed."""
+        return self.last.exception() if self.last is not None else None
 
 
 @dataclass
@@ -89,8 +120,9 @@ class Batch:
         self._rejects: list[tuple[int | None, str, str, str, int]] = []
         self._partitions: dict[tuple[str, dt.date, str], PartitionKeys] = {}
         self._publication = Publication()
-        self._targets: list[tuple[Table, dt.date, str, str]] = []
-        self._waiting: list[tuple[Future[Path], PartitionKeys, tuple[Table, dt.date, str, str]]] = []
+        self._targets: list[_Target] = []
+        self._growing: dict[tuple[str, dt.date, str, str], _Growing] = {}
+        self._writer = ThreadPoolExecutor(2, "write")
         self.written: Counter[tuple[dt.date, str]] = Counter()
         """Rows by date and deployment."""
 
@@ -106,9 +138,12 @@ class Batch:
 
     def discard(self) -> None:
         """Give up: remove what was written aside."""
+        self._writer.shutdown(cancel_futures=True)
+        for growing in self._growing.values():
+            growing.file.discard()
         for path, _ in self._publication.files:
             path.unlink(missing_ok=True)
-        self._publication, self._targets = Publication(), []
+        self._publication, self._targets, self._growing = Publication(), [], {}
 
     def finish(self, number: int, known: Known) -> None:
         """Record how far the input was read; an input that is not finished leaves no commit record."""
@@ -200,35 +235,31 @@ class Batch:
     # --- writing -------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write all buffered rows that are new to files aside."""
+        """Have all buffered rows that are new written to files aside, once what was before them is."""
+        self._wait()
         buffers, self._buffers, self._buffered = self._buffers, {}, 0
         rejected = buffers.pop("rejects", [])
-        # While files are encoded and compressed, the rows of the next are compared with what is held.
-        with ThreadPoolExecutor(2) as writer:
-            try:
-                for name, frames in buffers.items():
-                    rows = self._possible(TABLES[name], pl.concat(frames, how="vertical"))
-                    frames.clear()
-                    if name == "requests":
-                        self._count_answers(rows)
-                    self._write(name, rows, writer)
-                if self._rejects:
-                    self._add_rejects()
-                rejected += self._buffers.pop("rejects", [])
-                self._buffered = 0
-                if rejected:
-                    self._write("rejects", pl.concat(rejected, how="vertical"), writer)
-            finally:
-                self._take_written()
+        for name, frames in buffers.items():
+            rows = self._possible(TABLES[name], pl.concat(frames, how="vertical"))
+            frames.clear()
+            if name == "requests":
+                self._count_answers(rows)
+            self._write(name, rows)
+        if self._rejects:
+            self._add_rejects()
+        rejected += self._buffers.pop("rejects", [])
+        self._buffered = 0
+        if rejected:
+            self._write("rejects", pl.concat(rejected, how="vertical"))
 
-    def _write(self, name: str, rows: pl.DataFrame, writer: Executor) -> None:
+    def _write(self, name: str, rows: pl.DataFrame) -> None:
         """Write those of the rows that are new."""
         if rows.height:
             for part in partitions(rows):
                 day, deployment = part["_date"][0], part["_deployment"][0]
-                self._stage(TABLES[name], day, deployment, part.drop("_date", "_deployment"), writer)
+                self._stage(TABLES[name], day, deployment, part.drop("_date", "_deployment"))
 
-    def _stage(self, table: Table, day: dt.date, deployment: str, rows: pl.DataFrame, writer: Executor) -> None:
+    def _stage(self, table: Table, day: dt.date, deployment: str, rows: pl.DataFrame) -> None:
         keys = self._keys(table, day, deployment)
         if "ingested_at" in rows.columns:
             rows = rows.with_columns(ingested_at=pl.lit(self._now, pl.Datetime("us")))
@@ -245,39 +276,46 @@ class Batch:
         prefix = PARTS if keys.in_parts else ""
         if table.name == "requests":
             prefix = "+".join(sorted(new["format"].unique().to_list())) + "-"
-        file = writer.submit(self._staged, table, new.drop("_input"))
-        self._waiting.append((file, keys, (table, day, deployment, prefix)))
+        place = (table.name, day, deployment, prefix)
+        growing = self._growing.get(place)
+        if growing is None:
+            file = self._warehouse.staged(table)
+            growing = self._growing[place] = _Growing(file, keys, (table, day, deployment, prefix))
+        rows = new.drop("_input")
+        growing.add(lambda: _sorted(table, rows).to_arrow(), self._writer)
         self.written[day, deployment] += new.height
 
-    def _staged(self, table: Table, rows: pl.DataFrame) -> Path:
-        order = [name for name in _ORDER.get(table.name, ("instance", "byte_offset")) if name in rows.columns]
-        if not in_order(rows, order):
-            rows = rows.sort(order, maintain_order=True)
-        return self._warehouse.stage(table, rows.to_arrow())
-
-    def _take_written(self) -> None:
-        """Wait for the files that are being written; the error of the first that cannot be, once all are known."""
-        waiting, self._waiting = self._waiting, []
-        failed = [error for file, _, _ in waiting if (error := file.exception())]
-        for file, keys, target in waiting:
-            if file.exception() is None:
-                path = file.result()
-                keys.staged(path)
-                self._targets.append(target)
-                self._publication.files.append((path, path))
+    def _wait(self) -> None:
+        """Wait for what is being written; the error of the first file that cannot be, once all are known."""
+        failed = [error for growing in self._growing.values() if (error := growing.failure())]
         if failed:
             raise failed[0]
+
+    def _close(self, keys: PartitionKeys | None = None) -> None:
+        """End the files of a partition, or all, so that they can be read."""
+        self._wait()
+        ended = [place for place, growing in self._growing.items() if keys is None or growing.keys is keys]
+        for place in ended:
+            growing = self._growing[place]
+            growing.file.close()
+            del self._growing[place]
+            growing.keys.staged(growing.file.path)
+            self._targets.append(growing.target)
+            self._publication.files.append((growing.file.path, growing.file.path))
 
     def _keys(self, table: Table, day: dt.date, deployment: str) -> PartitionKeys:
         place = (table.name, day, deployment)
         if place not in self._partitions:
             paths = [file.path for file in self._warehouse.files(table, date=day, deployment=deployment)]
-            self._partitions[place] = PartitionKeys.of(table, SCHEMAS[table.name], paths)
+            keys = self._partitions[place] = PartitionKeys.of(table, SCHEMAS[table.name], paths)
+            keys.before_reading = lambda: self._close(keys)
         return self._partitions[place]
 
     def commit(self) -> None:
         """Write and publish everything."""
         self.flush()
+        self._close()
+        self._writer.shutdown()
         if not self._finished:
             return
         batch = self._name()
@@ -327,3 +365,8 @@ class Batch:
             "tool_version": [__version__] * len(inputs),
         }
         return pl.DataFrame(columns, schema=SCHEMAS["ingested_files"])
+
+
+def _sorted(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    order = [name for name in _ORDER.get(table.name, ("instance", "byte_offset")) if name in rows.columns]
+    return rows if in_order(rows, order) else rows.sort(order, maintain_order=True)

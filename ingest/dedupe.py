@@ -8,7 +8,7 @@ Keys are compared as 64-bit hashes.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,8 @@ class PartitionKeys:
     _held: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
     in_parts: bool = False
     """Whether rows last found new tell more of what the partition holds, or of each other."""
+    before_reading: Callable[[], None] = lambda: None
+    """Called before files are read again: sees to it that what was found new is in them."""
 
     @classmethod
     def of(cls, table: Table, schema: Mapping[str, pl.DataType], paths: Sequence[Path]) -> PartitionKeys:
@@ -83,7 +85,7 @@ class PartitionKeys:
         return rows.drop("_key")
 
     def staged(self, path: Path) -> None:
-        """Tell that the rows last found new were written to this file, whose keys are known."""
+        """Tell that rows found new were written to this file, whose keys are known."""
         self.files.append(path)
 
     def _hash(self, rows: pl.DataFrame) -> Hashes:
@@ -150,6 +152,7 @@ class PartitionKeys:
         schema = {"_key": pl.UInt64(), **{name: self.schema[name] for name in extra}, "_fact": pl.UInt64()}
         columns = list(self.schema) if self._may_be_in_parts else [*self.columns, *extra]
         wanted = pl.Series(suspects).implode()
+        self.before_reading()
         found = [pl.DataFrame(schema=schema)]
         unread = set(self._unread)
         for path in self.files:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from . import RAW_TABLES, TABLES, layout
 from .errors import EmptyWarehouse, UsageError, WarehouseError
 from .raw import DEPLOYMENTS, REQUESTS, SNAPSHOTS
+from .staged import StagedFile
 from .table import Table, literal, quote
 from .views import PARTS, current_deployments, merged_requests, merged_snapshots
 
@@ -40,9 +41,6 @@ ON_DEMAND: dict[Path, list[Callable[[Iterable[Path]], None]]] = {}
 """What gives files their content before they are read, by the root of the warehouse that is held elsewhere."""
 READ = "_read"
 """The folder of what readers see; see ``published``."""
-ROW_GROUP_ROWS = 122_880
-"""DuckDB's own row-group size: one scan task a group."""
-COMPRESSION_LEVEL = 3
 _PARQUET = re.compile(r"""['"](/[^'"\n]*\.parquet)['"]""")
 
 
@@ -167,34 +165,23 @@ class Warehouse:
 
         Raises WarehouseError, and leaves nothing, where that cannot be done.
         """
-        import pyarrow.parquet as pq
+        staged = self.staged(table, **metadata)
+        staged.add(rows)
+        staged.close()
+        return staged.path
 
-        schema = table.arrow_schema()
-        if not rows.schema.equals(schema, check_metadata=False):
-            rows = rows.select(schema.names).cast(schema)
-        rows = rows.replace_schema_metadata({f"specledger.{key}": value for key, value in metadata.items()})
-        aside = self.aside()
+    def staged(self, table: Table, **metadata: str) -> StagedFile:
+        """A file that no reader looks at, to which rows are added, to be published later; WarehouseError if that cannot
+        be begun.
+        """
         try:
             self.declare(table)
-            pq.write_table(
-                rows,
-                aside,
-                compression="zstd",
-                compression_level=COMPRESSION_LEVEL,
-                row_group_size=ROW_GROUP_ROWS,
-                use_dictionary=_repetitive(table),
-                column_encoding=dict.fromkeys(_rising(table), "DELTA_BINARY_PACKED"),
-                # Of small files the footer is most of what is read: nobody asks for the ranges of figures.
-                write_statistics=[name for name in schema.names if name in (*table.key, *table.moment)],
-                store_schema=False,
-            )
+            return StagedFile(table, self.aside(), self.root, **metadata)
         except OSError as error:
-            aside.unlink(missing_ok=True)
             raise WarehouseError(
                 f"Cannot write {table.name} into {self.root}: {error.strerror or error}; mend that, then run the same "
                 "again."
             ) from error
-        return aside
 
     def declare(self, table: Table) -> None:
         """See to it that there is a file of the table's declared schema, which ``scan`` reads along."""
@@ -385,29 +372,6 @@ def _several_formats(names: Iterable[str]) -> bool:
     for name in names:
         formats.update(name.partition("-")[0].split("+"))
     return len(formats) > 1
-
-
-@cache
-def _repetitive(table: Table) -> list[str]:
-    """The leaves of a table's files that a dictionary makes smaller: all but what rises and measured times, which hardly
-    repeat.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    times = {
-        column.name for column in table.columns if column.unit == "ms" and column.type.startswith(("DOUBLE", "FLOAT"))
-    }
-    empty = pa.BufferOutputStream()
-    pq.write_table(table.arrow_schema().empty_table(), empty)
-    schema = pq.ParquetFile(pa.BufferReader(empty.getvalue())).schema
-    leaves = [schema.column(place).path for place in range(len(schema))]
-    return [leaf for leaf in leaves if leaf.partition(".")[0] not in times.union(_rising(table))]
-
-
-def _rising(table: Table) -> list[str]:
-    """The columns of a table's files that mostly rise from row to row, in steps much smaller than their values."""
-    return [name for name in table.arrow_schema().names if name == "byte_offset" or name in table.moment]
 
 
 def declared(root: Path, table: Table) -> Path:
