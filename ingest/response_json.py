@@ -30,7 +30,8 @@ _TEXT_KEYS = ("prompt", "messages", "input", "output", "content", "text", "compl
 _SMALLEST_OBJECT = 1 << 20
 """What DuckDB's JSON reader is told to expect at least; it reads a file in parts of twice that size."""
 _KEPT_BYTES = 32 << 20
-"""Up to so many bytes stay in the memory of a connection's file, for the next to be written over them."""
+"""Up to so many bytes stay in the memory of a connection's file for the next to be written over; on disk none do."""
+_IN_MEMORY = hasattr(os, "memfd_create")
 
 _MACROS = (
     # A cast to TIMESTAMP would leave the offset of the text out of account.
@@ -137,7 +138,7 @@ class _Connection:
             self._answer = self.duckdb.sql(f"SELECT {_columns(shape)} FROM {source}")
             self._asked = size, shape
         found: pl.DataFrame = self._answer.pl()
-        if len(data) > _KEPT_BYTES:
+        if not _IN_MEMORY or len(data) > _KEPT_BYTES:
             self._file.truncate(0)
         return found
 
@@ -175,7 +176,7 @@ def _connection() -> Iterator[_Connection]:
 
 def _memory_file() -> tuple[str, BinaryIO]:
     """A file that goes with its last reference, and its path; in memory where the system can do that."""
-    if hasattr(os, "memfd_create"):
+    if _IN_MEMORY:
         number = os.memfd_create("specledger")
         return f"/proc/self/fd/{number}", os.fdopen(number, "wb")
     copy = tempfile.NamedTemporaryFile(suffix=".jsonl")  # noqa: SIM115 (it is as long in use as its connection)
