@@ -12,6 +12,7 @@ from markupsafe import Markup
 from . import format as form
 from . import next_steps, page, pictures, tables, wording
 from .benefit import benefit
+from .bundle import vega_bundle
 from .charts import CHARTS, Chart, Rows
 from .glossary import glossary
 from .groups import needs_a_look, remedies, results
@@ -88,7 +89,7 @@ def render(report: Report) -> str:
     given = {advice.action for advice in report.advice}
     return page.render(
         "report.html.j2",
-        bundle=pictures.vega_bundle() if drawn else None,
+        bundle=vega_bundle() if drawn else None,
         report=report,
         sections=[
             (name, title)
@@ -132,7 +133,7 @@ def chart_page(chart: Chart, rows: Rows, *, dark: bool = False) -> str:
     """One chart as a page of its own."""
     return page.render(
         "chart.html.j2",
-        bundle=pictures.vega_bundle(),
+        bundle=vega_bundle(),
         name=chart.name,
         figures={chart.name: _figure(chart, rows)},
         glossary={},

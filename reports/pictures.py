@@ -6,18 +6,16 @@ import html
 import json
 import re
 from collections import Counter
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from . import format as form
+from .bundle import VEGA_LITE
 from .charts import Chart, Rows
 from .charts.palette import PALETTE, resolved
 
 if TYPE_CHECKING:
     import altair as alt
 
-VEGA_LITE = "6.4"
-"""Version of Vega-Lite that both Altair's charts and the embedded bundle speak."""
 STILL_WIDTH = 480
 """Pixels of a chart in the page before its script runs, when the width is not known."""
 RECURRING = 8
@@ -32,11 +30,11 @@ def specification(chart: Chart, rows: Rows) -> dict[str, Any]:
     """The Vega-Lite specification of a chart, with its text alternative as description."""
     drawn: alt.LayerChart = chart.draw(rows).properties(description=alternative(chart, rows))
     specified: dict[str, Any] = drawn.to_dict(validate=False)
-    data = specified.pop("datasets")
+    data = specified.pop("datasets", {})
     used = json.dumps(specified)
-    fields = {field for row in data[ROWS] for field in row if field in used}
-    data[ROWS] = [{field: value for field, value in row.items() if field in fields} for row in data[ROWS]]
-    return {**specified, "datasets": data}
+    fields = {field for field in {field for row in rows for field in row} if field in used}
+    shown = [{field: value for field, value in row.items() if field in fields} for row in rows]
+    return {**specified, "datasets": {ROWS: shown, **data}}
 
 
 def alternative(chart: Chart, rows: Rows) -> str:
@@ -121,12 +119,3 @@ def svg_text(spec: dict[str, Any]) -> str:
 _COORDINATES = re.compile(r' (?:transform|d|x|y|x1|x2|y1|y2|width|height)="[^"]*"')
 _DECIMALS = re.compile(r"-?\d+\.\d{2,}")
 _PLACED = re.compile(r'<path transform="(translate\([^)"]*\))" (d="[^>]*?)/>')
-
-
-@cache
-def vega_bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that can stand inside a page."""
-    import vl_convert
-
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
-    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")

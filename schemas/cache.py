@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from .errors import WarehouseError
+from .machine import caches
 from .manifest import ROOT, SHARDS, Entry, Manifest, add_shard, key, read_root, shard_key
 from .object_store import ObjectGone, Store, Tag, together
 from .warehouse import DATABASE, READ, VIEWS
 
-ENVIRONMENT = "SPECLEDGER_CACHE"
 LOCAL = frozenset({DATABASE, VIEWS, "_state/looked_at", READ})
 """Files and folders of a warehouse that speak of paths or files of this machine, and stay on it."""
 UNFINISHED = ("_tmp", "_pending")
@@ -36,7 +36,7 @@ class Cache:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.folder = _caches() / _name(store)
+        self.folder = caches() / _name(store)
         self.copy = self.folder / "copy"
         """The writer's working copy."""
         self._objects = self.folder / "objects"
@@ -274,12 +274,6 @@ def _shared(path: Path) -> Iterator[None]:
             if os.fstat(file.fileno()).st_nlink:
                 yield
                 return
-
-
-def _caches() -> Path:
-    if place := os.environ.get(ENVIRONMENT):
-        return Path(place)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specledger"
 
 
 def _name(store: Store) -> str:

@@ -23,9 +23,10 @@ from tests.scale import SCALE, TRIED  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, shared_folder: Path) -> None:
     for name in [name for name in os.environ if name.startswith("SPECLEDGER_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_folder / "caches"))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 
 from specledger.schemas import lease
-from specledger.schemas.cache import ENVIRONMENT
+from specledger.schemas.machine import ENVIRONMENT
 from specledger.schemas.warehouse import Warehouse
 from specledger.schemas.working_copy import opened, read
 from tests.nightly.concurrent_runs import read as ask

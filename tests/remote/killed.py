@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from specledger.schemas.cache import ENVIRONMENT
+from specledger.schemas.machine import ENVIRONMENT
 from specledger.schemas.object_store import Store, together
 from specledger.schemas.working_copy import read
 from tests.nightly.killed import HOUSEKEEPING, Trials, child, contents, finished, tried

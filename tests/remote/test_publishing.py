@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from specledger.schemas import cache, lease, working_copy
+from specledger.schemas import lease, working_copy
 from specledger.schemas.cache import Cache
 from specledger.schemas.errors import RejectedInput, UsageError, WarehouseError, WarehouseLocked
+from specledger.schemas.machine import ENVIRONMENT
 from specledger.schemas.manifest import ROOT, Manifest
 from specledger.schemas.object_store import ObjectGone, Store
 from specledger.schemas.working_copy import opened, publish, read
@@ -27,7 +28,7 @@ LOCK = lease.KEY
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """``machine(name)``: go on as on another machine, with another cache."""
-    return lambda name: monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / name))
+    return lambda name: monkeypatch.setenv(ENVIRONMENT, str(tmp_path / name))
 
 
 def write(root: Path, **files: str) -> None:
