@@ -23,7 +23,7 @@ from .compare import Comparison
 from .correctness import Acceptance
 from .findings import contexts, effects, level_notes, load_gaps, load_notes, notes, split_rows, traffic
 from .gates import DEFAULT_SET, GateSet
-from .history import History, look_back
+from .history import MEASURED, History, look_back, looked_back_on
 from .judge import hold_rate
 from .measured import measured_gates
 from .model import GateResult, Grid, Habits, Report, Side, SideName
@@ -208,25 +208,23 @@ class _Builder:
         )
 
     def _histories(self, comparison: Comparison, choice: OriginChoice, results: Sequence[GateResult]) -> list[History]:
-        """What the nights before the candidate's last one say, deployment by deployment."""
+        """What the nights before the candidate's last one say, of each deployment that has enough of them."""
         baseline, candidate = comparison.sides
         if not choice.order or not candidate.nights:
             return []
         verdicts = {r.measure: r.verdict for r in results if r.stratum is None and r.gate in {"latency", "capacity"}}
         one_night = len(candidate.nights) == 1
-        last = {night.deployment: night.date for night in candidate.nights}
+        sides = looked_back_on(self.selector, {night.deployment: night.date for night in candidate.nights})
         return [
             look_back(
-                self.reader,
-                self.selector,
-                deployment,
-                date,
-                choice.order[0],
+                frame,
+                side,
+                self.selector.starts(side.deployments[0]),
                 self.question.settings.load_bands,
                 compared=baseline,
                 judged=verdicts if one_night else {},
             )
-            for deployment, date in sorted(last.items())
+            for side, frame in zip(sides, self.reader.courses(sides, choice.order[0], MEASURED), strict=True)
         ]
 
     def _correctness(

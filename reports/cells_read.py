@@ -164,32 +164,48 @@ class CellReader:
 
     def course(self, side: Selection, origin: str, measures: Sequence[str]) -> Frame:
         """The sums of some ratios by hour, without second moments, of a side that may be long: nothing else is read."""
-        table = CELLS[origin]
-        finer = [name for name in FINER_KEYS if name in table.names]
-        keys = ["date", "deployment", "hour", f"coalesce(load, {NO_LOAD})::BIGINT AS load", *finer]
+        return self.courses([side], origin, measures)[0]
+
+    def courses(self, sides: Sequence[Selection], origin: str, measures: Sequence[str]) -> list[Frame]:
+        """The same of several sides that have no deployment in common, which are read together."""
         parts = {
             key: part
             for measure in map(MEASURES.__getitem__, measures)
             if origin in measure.origins
-            for key, part in _ratio_parts(measure, set(table.names)).items()
+            for key, part in _ratio_parts(measure, set(CELLS[origin].names)).items()
             if key.endswith((".num", ".den"))
         }
+        loaded = {night for (held, *of) in self._loaded if of == [origin, "figures"] for night in held.nights}
+        found: dict[Selection, Frame] = {}
+        for known in (True, False):
+            some = [side for side in sides if loaded.issuperset(side.nights) is known]
+            nights = tuple(sorted(night for side in some for night in side.nights))
+            rows = self._course(Selection("", nights), origin, parts) if some else None
+            found |= {side: _frame(self._of(side, rows), parts) for side in some if rows is not None}
+        return [found[side] for side in sides]
+
+    def _course(self, side: Selection, origin: str, parts: Mapping[str, str]) -> pa.Table:
+        """Sums of cells by hour, deployment, load and finer keys: of those that are held, else straight from files."""
+        table = CELLS[origin]
+        finer = [name for name in FINER_KEYS if name in table.names]
+        keys = ["date", "deployment", "hour", f"coalesce(load, {NO_LOAD})::BIGINT AS load", *finer]
         sums = {"n": "sum(n)::DOUBLE"} | {key: f"coalesce(sum({part}), 0)::DOUBLE" for key, part in parts.items()}
+        told = ", ".join(f"{sql} AS {quote(key)}" for key, sql in sums.items())
         if held := self._held(side, origin, "figures"):
-            told = ", ".join(f"{sql} AS {quote(key)}" for key, sql in sums.items())
-            query = f"SELECT epoch_hour, unit_hour AS unit, load, rest, {told} FROM {held} GROUP BY ALL ORDER BY ALL"
-            return _frame(self._arrow(query), parts)
-        cells = (
-            f"SELECT {', '.join(keys)}, {', '.join(f'{sql} AS {quote(key)}' for key, sql in sums.items())} "
-            f"FROM ({select_nights(self._warehouse, table, side)}) GROUP BY ALL"
-        )
-        found = self._arrow(
+            return self._arrow(
+                f"SELECT epoch_hour, unit_hour AS unit, load, rest, place, {told} FROM {held} GROUP BY ALL ORDER BY ALL"
+            )
+        cells = f"SELECT {', '.join(keys)}, {told} FROM ({select_nights(self._warehouse, table, side)}) GROUP BY ALL"
+        return self._arrow(
             f"WITH {self._numbered(side)} "
-            f"SELECT 24 * (date - DATE '1970-01-01')::BIGINT + hour AS epoch_hour, "
-            f"place * {PLACE} + epoch_hour AS unit, load, {_rest(finer)} AS rest, {', '.join(map(quote, sums))} "
+            f"SELECT 24 * (date - DATE '1970-01-01')::BIGINT + hour AS epoch_hour, place * {PLACE} + epoch_hour AS unit, "
+            f"load, {_rest(finer)} AS rest, place, {', '.join(map(quote, sums))} "
             f"FROM ({cells}) AS cells INNER JOIN places USING (deployment) ORDER BY ALL"
         )
-        return _frame(found, parts)
+
+    def _of(self, side: Selection, rows: pa.Table) -> pa.Table:
+        """The rows of the deployments of a side."""
+        return rows.filter(np.isin(_ints(rows, "place"), [self._places[name] for name in side.deployments]))
 
     def tokens(self, side: Selection, origin: str) -> int | None:
         """Output tokens of a side, read alone; None where the origin does not tell them."""

@@ -17,10 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from ..schemas.config import LoadBand
 from ..schemas.measures import MEASURES
-from .cells_read import CellReader, Frame
+from .cells_read import Frame
 from .interval import around, critical, t_quantile, t_tail
 from .model import Night, Verdict
 from .selection import Night as Partition
@@ -90,26 +91,31 @@ class History:
     drift: Drift | None
 
 
+def looked_back_on(selector: Selector, last: Mapping[str, dt.date]) -> list[Selection]:
+    """The nights of each deployment up to its last one, of those that have LEAST_NIGHTS; by deployment."""
+    sides = []
+    for deployment, date in sorted(last.items()):
+        mine = [night for night in selector.nights if night.deployment == deployment and night.date <= date]
+        if len(mine) >= LEAST_NIGHTS:
+            sides.append(Selection(f"history of {deployment}", tuple(mine[-MOST_NIGHTS:])))
+    return sides
+
+
 def look_back(
-    reader: CellReader,
-    selector: Selector,
-    deployment: str,
-    last: dt.date,
-    origin: str,
+    frame: Frame,
+    side: Selection,
+    starts: Sequence[dt.datetime],
     bands: Sequence[LoadBand],
     *,
     compared: Selection,
     judged: Mapping[str, Verdict],
 ) -> History:
-    """The history of a deployment up to its night ``last``, overall and by load band.
+    """The history of one deployment, overall and by load band, from the course of its nights.
 
-    ``compared`` is the baseline; ``judged`` are the overall verdicts on that last night by measure. Without
-    LEAST_NIGHTS nights there is nothing to tell.
+    ``starts`` are those of its processes; ``compared`` is the baseline; ``judged`` are the overall verdicts on its last
+    night by measure.
     """
-    mine = [night for night in selector.nights if night.deployment == deployment and night.date <= last]
-    if len(mine) < LEAST_NIGHTS:
-        return History(deployment, (), None)
-    frame = reader.course(Selection(f"history of {deployment}", tuple(mine[-MOST_NIGHTS:])), origin, MEASURED)
+    (deployment,), last = side.deployments, side.nights[-1].date
     strata = stratify(frame.observed(), frame.observed(), bands)
     used = frozenset(compared.nights)
     found: list[Night] = []
@@ -125,7 +131,7 @@ def look_back(
                 )
                 for night, level in zip(as_nights(measure, deployment, levels), levels, strict=True)
             ]
-    return History(deployment, tuple(found), drift(frame, strata, selector.starts(deployment)))
+    return History(deployment, tuple(found), drift(frame, strata, starts))
 
 
 def as_nights(measure: str, deployment: str, levels: Sequence[Level]) -> list[Night]:
@@ -188,7 +194,8 @@ def change_points(values: Sequence[float]) -> set[int]:
     series = np.asarray(values, dtype=np.float64)
     steps = np.abs(np.diff(series))
     noise = max(float(np.median(steps)) / MEDIAN_STEP, LEAST_NOISE)
-    near = np.array([np.median(series[max(0, i - 2) : i + 3]) for i in range(n)])
+    ends = [np.median(series[: i + 3]) for i in (0, 1)], [np.median(series[i - 2 :]) for i in (n - 2, n - 1)]
+    near = np.concatenate((ends[0], np.median(sliding_window_view(series, 5), axis=1), ends[1]))
     clipped = near + np.clip(series - near, -ODD * noise, ODD * noise)
     scaled = (clipped - clipped.mean()) / noise
     sums, squares = (np.concatenate(([0.0], np.cumsum(column))) for column in (scaled, scaled**2))
@@ -196,11 +203,11 @@ def change_points(values: Sequence[float]) -> set[int]:
     best, origin = np.full(n + 1, math.inf), np.zeros(n + 1, dtype=np.int64)
     best[0] = -penalty
     for end in range(LEAST_SEGMENT, n + 1):
-        for start in range(0, end - LEAST_SEGMENT + 1):
-            inside = squares[end] - squares[start] - (sums[end] - sums[start]) ** 2 / (end - start)
-            cost = best[start] + inside + penalty
-            if cost < best[end]:
-                best[end], origin[end] = cost, start
+        start = np.arange(end - LEAST_SEGMENT + 1)
+        inside = squares[end] - squares[start] - (sums[end] - sums[start]) ** 2 / (end - start)
+        cost = best[start] + inside + penalty
+        origin[end] = np.argmin(cost)
+        best[end] = cost[origin[end]]
     bounds = [n]
     while bounds[-1] > 0:
         bounds.append(int(origin[bounds[-1]]))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import bisect
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..schemas import TABLES
+from ..schemas.arrow_types import arrow_type
 from ..schemas.cells import CELL_TABLES
 from ..schemas.errors import UsageError
 from ..schemas.raw import DEPLOYMENTS
@@ -30,8 +31,6 @@ PLAIN = tuple(column for column in DEPLOYMENTS.columns if column.name not in NOT
 MEMORY = "512MB"
 NOTHING = "false"
 """The predicate of a side that is meant to be empty, as before the first night."""
-ROWS_TOGETHER = 100
-"""Rows of the selection table written by one statement."""
 
 
 @dataclass(frozen=True, order=True)
@@ -64,17 +63,17 @@ class Selection:
 
 def select_nights(warehouse: Warehouse, table: Table, side: Selection) -> str:
     """A SELECT of a table's rows of the nights of a side, read from their files alone."""
-    paths = [
-        str(file.path)
-        for night in side.nights
-        for file in warehouse.files(table, date=night.date, deployment=night.deployment)
-    ]
+    paths = list(_paths(warehouse, table, side))
     return scan(table, paths) if paths else table.empty_select()
 
 
 def has_nights(warehouse: Warehouse, table: Table, side: Selection) -> bool:
     """Whether a table has a file of any night of a side."""
-    return any(warehouse.files(table, date=night.date, deployment=night.deployment) for night in side.nights)
+    return next(_paths(warehouse, table, side), None) is not None
+
+
+def _paths(warehouse: Warehouse, table: Table, side: Selection) -> Iterator[str]:
+    return warehouse.paths(table, ((night.date, night.deployment) for night in side.nights))
 
 
 class Selector:
@@ -143,17 +142,18 @@ class Selector:
     def facts(self, selection: Selection) -> list[dict[str, Any]]:
         """One row of the selection table for each deployment of a selection: that of its last selected night."""
         last = {night.deployment: night.date for night in selection.nights}
-        found = []
-        for deployment, date in sorted(last.items()):
-            cursor = self._connection.execute(
-                "SELECT * FROM selection WHERE deployment = ? AND date = ?", [deployment, date]
-            )
-            names = [column[0] for column in cursor.description or ()]
-            found += [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-        return found
+        if not last:
+            return []
+        cursor = self._connection.execute(_FACTS, [list(last), list(last.values())])
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 _COLUMNS = "SELECT column_name FROM (DESCRIBE selection)"
+_FACTS = """
+WITH last AS (SELECT unnest($1) AS deployment, unnest($2) AS date)
+FROM selection SEMI JOIN last USING (date, deployment) ORDER BY deployment
+"""
 _VOLATILE = """
 SELECT DISTINCT function_name FROM duckdb_functions()
 WHERE stability = 'VOLATILE'
@@ -181,27 +181,35 @@ def _locked(nights: list[Night], records: list[Mapping[str, Any]]) -> duckdb.Duc
     keys = sorted({key for found in labels.values() for key in found if key.lower() not in taken})
     # Names that differ only in case are one column in SQL: the first one gets it, labels['...'] reaches them all.
     plain_keys = list({key.lower(): key for key in reversed(keys)}.values())[::-1]
-    declared = [
-        "date DATE",
-        "deployment VARCHAR",
-        "labels MAP(VARCHAR, VARCHAR)",
-        *(f"{quote(column.name)} {column.type}" for column in PLAIN),
-        *(f"{quote(key)} VARCHAR" for key in plain_keys),
-    ]
-    connection.execute(f"CREATE TABLE selection ({', '.join(declared)})")
+    declared = {
+        "date": "DATE",
+        "deployment": "VARCHAR",
+        "labels": "MAP(VARCHAR, VARCHAR)",
+        **{column.name: column.type for column in PLAIN},
+        **dict.fromkeys(plain_keys, "VARCHAR"),
+    }
+    columns = ", ".join(f"{quote(name)} {kind}" for name, kind in declared.items())
+    connection.execute(f"CREATE TABLE selection ({columns})")
     started = {name: _started(found) for name, found in by_deployment.items()}
-    values: list[Any] = []
+    rows = []
     for night in nights:
         mine = labels.get(night.deployment, {})
-        values += [night.date, night.deployment, mine, *_facts(started.get(night.deployment, []), night.date)]
-        values += [mine.get(key) for key in plain_keys]
-    row, together = f"({', '.join('?' * len(declared))})", ROWS_TOGETHER * len(declared)
-    for first in range(0, len(values), together):
-        some = values[first : first + together]
-        rows = ", ".join([row] * (len(some) // len(declared)))
-        connection.execute(f"INSERT INTO selection VALUES {rows}", some)
+        facts = _facts(started.get(night.deployment, []), night.date)
+        rows.append((night.date, night.deployment, list(mine.items()), *facts, *map(mine.get, plain_keys)))
+    _insert(connection, list(declared.values()), rows)
     connection.execute("SET lock_configuration = true")
     return connection
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, types: list[str], rows: list[tuple[Any, ...]]) -> None:
+    """Put rows into the table ``selection``; as parameters of a statement they take a hundred times as long."""
+    import pyarrow as pa
+
+    columns = zip(*rows, strict=True) if rows else ([] for _ in types)
+    arrays = [pa.array(values, arrow_type(kind)) for kind, values in zip(types, columns, strict=True)]
+    connection.register("given", pa.table(arrays, names=[str(place) for place in range(len(types))]))
+    connection.execute("INSERT INTO selection FROM given")
+    connection.unregister("given")
 
 
 def _labels(records: list[Mapping[str, Any]]) -> dict[str, str]:

@@ -102,6 +102,13 @@ class Warehouse:
                 found.append(DataFile(table.name, *_place(day, own), path, path.stat().st_size))
         return found
 
+    def paths(self, table: Table, partitions: Iterable[tuple[dt.date, str]]) -> Iterator[str]:
+        """The paths of the published files of some dates and deployments, which may be thousands, in their order."""
+        for date, deployment in partitions:
+            if within := self.day(table, f"date={date}"):
+                folder = f"{within}/deployment={encode(deployment)}"
+                yield from (f"{folder}/{name}" for name in inside(folder, "", ".parquet"))
+
     def count(self, table: Table, date: dt.date) -> int:
         """How many published files a table has of a date; the files themselves are not looked at."""
         return sum(1 for _ in self._listed(table, date, None))
