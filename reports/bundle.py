@@ -11,6 +11,7 @@ import hashlib
 import os
 import uuid
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from ..schemas.machine import caches
@@ -27,7 +28,7 @@ def vega_bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that can stand inside a page."""
     import vl_convert
 
-    path = _place(repr((vl_convert.__version__, VEGA_LITE, SCRIPT)))
+    path = _place(repr((metadata.version("vl-convert-python"), VEGA_LITE, SCRIPT)))
     if path is not None and (kept := _kept(path)) is not None:
         return kept
     made: str = vl_convert.javascript_bundle(SCRIPT, vl_version=VEGA_LITE)

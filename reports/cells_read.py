@@ -22,6 +22,7 @@ from ..schemas.warehouse import Warehouse, reading
 from .buckets import Buckets
 from .quantile import Histogram
 from .selection import Selection, has_nights, select_nights
+from .small_files import select_columns
 from .strata import NO_LOAD, Rest, Strata
 from .sums import Index, Mask, Sums, Vector, add_up, distinct
 
@@ -65,6 +66,9 @@ OVER_TIME = ("kv_n", "kv_ppm", "kv_max_ppm", "running_n", "running_milli", "wait
 """Columns that are read for the course of a side over its time alone."""
 SQUARES = "steps_steps"
 """Σ of squares of what a request gives to the histogram of gaps."""
+HISTOGRAMS = ("ttft", "itl", "request_tpot", "e2e")
+"""Log-spaced histograms of requests; each request gives one value to all but those of gaps."""
+KEYS = ("night", "unit", "load", "rest")
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,7 @@ class CellReader:
         self._connection = reading()
         self._frames: dict[tuple[Selection, str, Grain, Loads], Frame] = {}
         self._with_moments: dict[tuple[Selection, str], Frame] = {}
+        self._histograms: dict[tuple[Selection, Grain, Loads], tuple[pa.Table, pa.Table, Index]] = {}
         self._tables: dict[tuple[Selection, str, Part], str] = {}
         self._loaded: dict[tuple[Selection, str, Part], str] = {}
         self._places: dict[str, int] = {}
@@ -198,8 +203,8 @@ class CellReader:
         cells = f"SELECT {', '.join(keys)}, {told} FROM ({select_nights(self._warehouse, table, side)}) GROUP BY ALL"
         return self._arrow(
             f"WITH {self._numbered(side)} "
-            f"SELECT 24 * (date - DATE '1970-01-01')::BIGINT + hour AS epoch_hour, place * {PLACE} + epoch_hour AS unit, "
-            f"load, {_rest(finer)} AS rest, place, {', '.join(map(quote, sums))} "
+            f"SELECT 24 * (date - DATE '1970-01-01')::BIGINT + hour AS epoch_hour, "
+            f"place * {PLACE} + epoch_hour AS unit, load, {_rest(finer)} AS rest, place, {', '.join(map(quote, sums))} "
             f"FROM ({cells}) AS cells INNER JOIN places USING (deployment) ORDER BY ALL"
         )
 
@@ -222,25 +227,40 @@ class CellReader:
 
     def histogram(self, side: Selection, name: str, grain: Grain, strata: Strata, loads: Loads) -> Histogram:
         """Log-spaced histograms of requests, with stratum numbers in place of loads and keys."""
-        single = name != "itl"
-        squares = f"{name}_n" if single else SQUARES
-        cells = f"SELECT * FROM ({self._cells(side, 'requests', grain, loads)}) WHERE {name}_n > 0"
-        count = f"{name}_n" if single else "n"
-        keys = "night, unit, load, rest"
-        seen = self._arrow(
-            f"SELECT {keys}, sum({name}_n)::DOUBLE AS den, sum({count})::DOUBLE AS n, "
-            f"sum({squares})::DOUBLE AS squares "
-            f"FROM ({cells}) GROUP BY ALL ORDER BY ALL"
-        )
-        held = self._arrow(f"SELECT {keys}, {name} AS histogram FROM ({cells})")
+        key = (side, grain, loads)
+        if key not in self._histograms:
+            self._histograms[key] = self._read_histograms(side, grain, loads)
+        every, held, places = self._histograms[key]
+        any_of = _floats(every, f"{name}.den") > 0
+        columns = {part: f"{name}.{part}" for part in ("den", "n", "squares")} | {key: key for key in KEYS}
+        seen = every.select(columns.values()).rename_columns(list(columns)).filter(any_of)
         sums, row = _seen(seen, strata, squares_known=seen["squares"].null_count == 0)
-        place, bucket, numbers = _added(held["histogram"], _places(seen, held))
-        return Histogram(row[place], bucket, numbers, sums)
+        of_every = np.zeros(len(any_of), dtype=np.int64)
+        of_every[any_of] = row
+        place, bucket, numbers = _added(held[name], places, held[f"{name}.any"].to_numpy())
+        return Histogram(of_every[place], bucket, numbers, sums)
+
+    def _read_histograms(self, side: Selection, grain: Grain, loads: Loads) -> tuple[pa.Table, pa.Table, Index]:
+        """What histograms hold by unit, load and finer keys, those of each cell, and its row among the first."""
+        cells, keys = self._cells(side, "requests", grain, loads), ", ".join(KEYS)
+        sums = ", ".join(
+            f"(sum({column}) FILTER ({name}_n > 0))::DOUBLE AS {quote(f'{name}.{part}')}"
+            for name in HISTOGRAMS
+            for part, column in (
+                ("den", f"{name}_n"),
+                ("n", "n" if name == "itl" else f"{name}_n"),
+                ("squares", SQUARES if name == "itl" else f"{name}_n"),
+            )
+        )
+        seen = self._arrow(f"SELECT {keys}, {sums} FROM ({cells}) GROUP BY ALL ORDER BY ALL")
+        told = ", ".join(f"{name}, coalesce({name}_n > 0, false) AS {quote(f'{name}.any')}" for name in HISTOGRAMS)
+        held = self._arrow(f"SELECT {keys}, {told} FROM ({cells})")
+        return seen, held.drop_columns(list(KEYS)), _places(seen, held)
 
     def buckets(self, side: Selection, name: str, grain: Grain, strata: Strata, loads: Loads) -> Buckets:
         """Server histograms of scrapes, with stratum numbers in place of loads."""
         cells = self._cells(side, "snapshots", grain, loads)
-        keys = "night, unit, load, rest"
+        keys = ", ".join(KEYS)
         seen = self._arrow(
             f"SELECT {keys}, sum({name}_n)::DOUBLE AS den, sum(n)::DOUBLE AS n, 0.0::DOUBLE AS squares "
             f"FROM ({cells}) WHERE {name}_n > 0 AND {name} IS NOT NULL GROUP BY ALL ORDER BY ALL"
@@ -267,14 +287,13 @@ class CellReader:
 
     def first_position(self, side: Selection, origin: str) -> float | None:
         """C_1 over all cells of a side; None where positions are not known or do not add up to C."""
-        if origin == "requests":
-            cells = select_nights(self._warehouse, TABLES["cells_draft_lengths"], side)
-            cells = f"SELECT * FROM ({cells}) WHERE origin = 'requests'"
-        else:
-            cells = select_nights(self._warehouse, CELLS[origin], side)
+        table = TABLES["cells_draft_lengths"] if origin == "requests" else CELLS[origin]
+        columns = ("origin", "accepted_at", "accepted")
+        cells = select_columns(self._connection, self._warehouse, table, side, columns)
         ((first, positions, accepted),) = self._connection.execute(
             "SELECT sum(accepted_at[1])::DOUBLE, sum(list_sum(accepted_at))::DOUBLE, sum(accepted)::DOUBLE "
-            f"FROM ({cells})"
+            f"FROM ({cells}) WHERE origin = ?",
+            [origin],
         ).fetchall()
         if first is None or positions is None or accepted is None:
             return None
@@ -340,24 +359,26 @@ class CellReader:
         table = CELLS[origin]
         finer = [key for key in FINER_KEYS if key in table.names]
         left = ["block", *_columns(origin, part)]
-        known, gpus, joined = self._numbered(side), "", ""
+        gpus, days, joined = "", "", ""
         if part == "figures" and origin in GPU_SECONDS.origins:
-            known += f", days AS ({select_nights(self._warehouse, TABLES['deployment_days'], side)})"
+            days = f"WITH days AS ({select_nights(self._warehouse, TABLES['deployment_days'], side)}) "
             gpus = ", duration_ns * gpus_per_engine AS gpu_ns"
             joined = " LEFT JOIN days USING (date, deployment)"
-        name = f"cells_{len(self._loaded)}"
+        name, names = f"cells_{len(self._loaded)}", self._number(side)
+        # To join the deployments with their numbers would hold all rows in memory once more.
+        self._connection.execute(f"CREATE TEMP TYPE places_of_{name} AS ENUM ({', '.join(map(literal, names))})")
         # To keep the order of many small files doubles what a table of them costs, and only second moments, which are
         # added up as doubles, depend on it.
         self._connection.execute(f"SET preserve_insertion_order = {part == 'moments'}")
         self._connection.execute(
-            f"CREATE TEMP TABLE {name} AS WITH {known} "
-            f"SELECT {', '.join('cells.' + quote(name) for name in left)}{gpus}, place, "
+            f"CREATE TEMP TABLE {name} AS {days}"
+            f"SELECT {', '.join('cells.' + quote(name) for name in left)}{gpus}, "
+            f"enum_code(cells.deployment::places_of_{name})::BIGINT AS place, "
             f"(cells.date - DATE '1970-01-01')::BIGINT AS night, 24 * night + hour AS epoch_hour, "
             f"place * {PLACE} + epoch_hour AS unit_hour, "
             f"6 * place * {PLACE} + 144 * night + block AS unit_block, "
             f"coalesce(load, {NO_LOAD})::BIGINT AS load, {_rest(finer)} AS rest "
-            f"FROM ({select_nights(self._warehouse, table, side)}) AS cells "
-            f"INNER JOIN places USING (deployment){joined}"
+            f"FROM ({select_nights(self._warehouse, table, side)}) AS cells{joined}"
         )
         # Few texts in many rows: as numbers in their order they are grouped and sorted in half the time.
         rests = f"SELECT rest FROM {name} UNION SELECT {_rest([])} ORDER BY rest"
@@ -368,10 +389,16 @@ class CellReader:
 
     def _numbered(self, side: Selection) -> str:
         """A common table expression that numbers deployments, the same one always alike."""
+        places = (
+            ", ".join(f"({literal(name)}, {place})" for place, name in enumerate(self._number(side))) or "(NULL, 0)"
+        )
+        return f"places AS (FROM (VALUES {places}) AS places (deployment, place))"
+
+    def _number(self, side: Selection) -> list[str]:
+        """All deployments that were ever asked for, those of a side among them, in the order of their numbers."""
         for deployment in side.deployments:
             self._places.setdefault(deployment, len(self._places))
-        places = ", ".join(f"({literal(name)}, {place})" for name, place in self._places.items()) or "(NULL, 0)"
-        return f"places AS (FROM (VALUES {places}) AS places (deployment, place))"
+        return list(self._places)
 
     def _arrow(self, query: str) -> pa.Table:
         return self._connection.sql(query).to_arrow_table()
@@ -450,13 +477,15 @@ def _places(seen: pa.Table, others: pa.Table) -> Index:
     return place[codes[seen.num_rows :]]
 
 
-def _added(histograms: pa.ChunkedArray, place: Index) -> tuple[Index, Index, Vector]:
-    """Histograms of each place added up: place, bucket and count of every element, in this order.
+def _added(histograms: pa.ChunkedArray, place: Index, mask: Mask) -> tuple[Index, Index, Vector]:
+    """Those histograms that a mask keeps added up by place: place, bucket and count of every element, in this order.
 
     DuckDB takes twice as long for it.
     """
     held = histograms.combine_chunks()
     ends = held.offsets.to_numpy().astype(np.int64)
+    if np.diff(ends)[~mask].any():  # those that are left out hold nothing, but for damaged ones
+        return _added(histograms.filter(mask), place[mask], mask[mask])
     elements = slice(int(ends[0]), int(ends[-1])) if len(held) else slice(0)
     bucket, count = (part[elements].to_numpy() for part in (held.keys, held.items))
     low, high = int(bucket.min(initial=0)), int(bucket.max(initial=0))

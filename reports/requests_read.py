@@ -8,9 +8,20 @@ from ..schemas.raw import REQUESTS
 from ..schemas.warehouse import Warehouse, reading
 from .model import Habits
 from .selection import Selection, select_nights
+from .small_files import select_columns
 
 HASH_EVERY = 16
 """Output tokens between two hashes of the chain of prefixes."""
+SAMPLED = (
+    "status",
+    "temperature",
+    "top_p",
+    "finish_reason",
+    "distinct_4gram_share",
+    "prompt_hash",
+    "output_hash",
+    "sequences",
+)
 PAIRED = "temperature = 0 AND prompt_hash IS NOT NULL AND output_hash IS NOT NULL AND coalesce(sequences, 1) = 1"
 """What a request must have for its output to be compared with that of another."""
 
@@ -63,10 +74,11 @@ class RequestReader:
     def _look(self, side: Selection) -> tuple[Habits, bool]:
         """The habits of a side, and whether any of its outputs can be paired: mostly none can."""
         if side not in self._known:
+            rows = select_columns(self._connection, self._warehouse, REQUESTS, side, SAMPLED)
             ((*habits, hashed),) = self._connection.execute(
                 "SELECT avg((temperature = 0)::DOUBLE), avg((top_p < 1)::DOUBLE), "
                 "avg((finish_reason = 'repetition')::DOUBLE), avg(distinct_4gram_share), "
-                f"coalesce(bool_or({PAIRED}), false) FROM ({self._requests(side)}) WHERE status = 'ok'"
+                f"coalesce(bool_or({PAIRED}), false) FROM ({rows}) WHERE status = 'ok'"
             ).fetchall()
             self._known[side] = Habits(*habits), hashed
         return self._known[side]

@@ -254,7 +254,7 @@ class Warehouse:
         if not files:
             return table.empty_select()
         _bring(self.root, (Path(folder, name) for folder, name in files))
-        return scan(table, self.globs(table), merge=_to_merge(table, (name for _, name in files)))
+        return scan(table, self.globs(table), merge=to_merge(table, (name for _, name in files)))
 
 
 def _place(day: str, own: str) -> tuple[dt.date, str]:
@@ -355,7 +355,7 @@ def scan(table: Table, paths: list[str], *, merge: bool | None = None) -> str:
     select = f"SELECT {columns} FROM {rows}"
     if table.name == "deployments":
         return current_deployments(select)
-    if _to_merge(table, (Path(path).name for path in paths)) if merge is None else merge:
+    if to_merge(table, (Path(path).name for path in paths)) if merge is None else merge:
         return merged_requests(select) if table.name == "requests" else merged_snapshots(select)
     return select
 
@@ -366,7 +366,7 @@ def _bring(root: Path, paths: Iterable[Path]) -> None:
         bring[-1](paths)
 
 
-def _to_merge(table: Table, names: Iterable[str]) -> bool:
+def to_merge(table: Table, names: Iterable[str]) -> bool:
     """Whether several rows of these files may be one: requests of several formats, scrapes in parts."""
     if table.name == "snapshots":
         return any(name.startswith(PARTS) for name in names)

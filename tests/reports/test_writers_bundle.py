@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_another_version_of_the_libraries_is_another_script(
     bundle: Callable[[], tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bundle()
-    monkeypatch.setattr(vl_convert, "__version__", "another")
+    monkeypatch.setattr(metadata, "version", lambda package: f"another {package}")
     assert bundle() == (BUNDLE, 2)
 
 
