@@ -29,6 +29,9 @@ from .sums import Index, Mask, Sums, Vector, add_up, distinct
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    _Held = dict[str, tuple[pa.ChunkedArray, Mask]]
+    """By name, the histogram of each cell, and whether it has one."""
+
 Grain = Literal["hour", "block"]
 Part = Literal["figures", "moments"]
 """What is read of cells at a time: sums and histograms, or the second moments, which few comparisons need."""
@@ -144,7 +147,7 @@ class CellReader:
         self._connection = reading()
         self._frames: dict[tuple[Selection, str, Grain, Loads], Frame] = {}
         self._with_moments: dict[tuple[Selection, str], Frame] = {}
-        self._histograms: dict[tuple[Selection, Grain, Loads], tuple[pa.Table, pa.Table, Index]] = {}
+        self._histograms: dict[tuple[Selection, Grain, Loads], tuple[pa.Table, _Held, Index]] = {}
         self._tables: dict[tuple[Selection, str, Part], str] = {}
         self._loaded: dict[tuple[Selection, str, Part], str] = {}
         self._places: dict[str, int] = {}
@@ -228,7 +231,7 @@ class CellReader:
     def histogram(self, side: Selection, name: str, grain: Grain, strata: Strata, loads: Loads) -> Histogram:
         """Log-spaced histograms of requests, with stratum numbers in place of loads and keys."""
         key = (side, grain, loads)
-        if key not in self._histograms:
+        if key not in self._histograms or name not in self._histograms[key][1]:
             self._histograms[key] = self._read_histograms(side, grain, loads)
         every, held, places = self._histograms[key]
         any_of = _floats(every, f"{name}.den") > 0
@@ -237,10 +240,11 @@ class CellReader:
         sums, row = _seen(seen, strata, squares_known=seen["squares"].null_count == 0)
         of_every = np.zeros(len(any_of), dtype=np.int64)
         of_every[any_of] = row
-        place, bucket, numbers = _added(held[name], places, held[f"{name}.any"].to_numpy())
+        # Nobody asks twice, and they fill as much memory as all that is made of them.
+        place, bucket, numbers = _added(*held.pop(name), places)
         return Histogram(of_every[place], bucket, numbers, sums)
 
-    def _read_histograms(self, side: Selection, grain: Grain, loads: Loads) -> tuple[pa.Table, pa.Table, Index]:
+    def _read_histograms(self, side: Selection, grain: Grain, loads: Loads) -> tuple[pa.Table, _Held, Index]:
         """What histograms hold by unit, load and finer keys, those of each cell, and its row among the first."""
         cells, keys = self._cells(side, "requests", grain, loads), ", ".join(KEYS)
         sums = ", ".join(
@@ -255,7 +259,11 @@ class CellReader:
         seen = self._arrow(f"SELECT {keys}, {sums} FROM ({cells}) GROUP BY ALL ORDER BY ALL")
         told = ", ".join(f"{name}, coalesce({name}_n > 0, false) AS {quote(f'{name}.any')}" for name in HISTOGRAMS)
         held = self._arrow(f"SELECT {keys}, {told} FROM ({cells})")
-        return seen, held.drop_columns(list(KEYS)), _places(seen, held)
+        return (
+            seen,
+            {name: (held[name], held[f"{name}.any"].to_numpy()) for name in HISTOGRAMS},
+            _places(seen, held),
+        )
 
     def buckets(self, side: Selection, name: str, grain: Grain, strata: Strata, loads: Loads) -> Buckets:
         """Server histograms of scrapes, with stratum numbers in place of loads."""
@@ -477,7 +485,7 @@ def _places(seen: pa.Table, others: pa.Table) -> Index:
     return place[codes[seen.num_rows :]]
 
 
-def _added(histograms: pa.ChunkedArray, place: Index, mask: Mask) -> tuple[Index, Index, Vector]:
+def _added(histograms: pa.ChunkedArray, mask: Mask, place: Index) -> tuple[Index, Index, Vector]:
     """Those histograms that a mask keeps added up by place: place, bucket and count of every element, in this order.
 
     DuckDB takes twice as long for it.
@@ -485,7 +493,7 @@ def _added(histograms: pa.ChunkedArray, place: Index, mask: Mask) -> tuple[Index
     held = histograms.combine_chunks()
     ends = held.offsets.to_numpy().astype(np.int64)
     if np.diff(ends)[~mask].any():  # those that are left out hold nothing, but for damaged ones
-        return _added(histograms.filter(mask), place[mask], mask[mask])
+        return _added(histograms.filter(mask), mask[mask], place[mask])
     elements = slice(int(ends[0]), int(ends[-1])) if len(held) else slice(0)
     bucket, count = (part[elements].to_numpy() for part in (held.keys, held.items))
     low, high = int(bucket.min(initial=0)), int(bucket.max(initial=0))

@@ -93,10 +93,14 @@ class Selector:
         """The selector of everything that was measured or evaluated in a warehouse."""
         tables = (*CELL_TABLES, TABLES["quality"])
         nights = {Night(*place) for place in warehouse.partitions(tables)}
-        cursor = connection.execute(f"SELECT {', '.join(quote(name) for name in DEPLOYMENTS.names)} FROM deployments")
+        # They may lie in a file of each night: they are read once, and looked at twice.
+        records = connection.sql(f"SELECT {', '.join(map(quote, DEPLOYMENTS.names))} FROM deployments").to_arrow_table()
+        connection.register("records", records)
+        cursor = connection.execute("FROM records")
         names = [column[0] for column in cursor.description or ()]
         found = cls(nights, [dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
-        found.deployments = connection.sql("FROM deployments").to_arrow_table()
+        connection.unregister("records")
+        found.deployments = records
         return found
 
     def columns(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..schemas.table import Table, quote
-from ..schemas.warehouse import Warehouse, to_merge
+from ..schemas.warehouse import Warehouse, bring, to_merge
 from .selection import Night, Selection, select_nights
 
 if TYPE_CHECKING:
@@ -31,25 +31,25 @@ def select_columns(
 
     What many files hold is read here and given to the connection.
     """
-    select = select_nights(warehouse, table, side)
     files = {path: night for night in side.nights for path in warehouse.paths(table, [(night.date, night.deployment)])}
     merged = to_merge(table, {Path(path).name for path in files})
-    rows = None if merged or len(files) < MANY else _read(table, files, columns)
+    rows = None if merged or len(files) < MANY else _read(warehouse, table, files, columns)
     if rows is None:
-        return f"SELECT {', '.join(map(quote, columns))} FROM ({select})"
+        return f"SELECT {', '.join(map(quote, columns))} FROM ({select_nights(warehouse, table, side)})"
     name = f"{table.name}_{uuid.uuid4().hex}"
     connection.register(name, rows)
     told = (f"CAST({quote(column)} AS {table.column(column).type}) AS {quote(column)}" for column in columns)
     return f"SELECT {', '.join(told)} FROM {name}"
 
 
-def _read(table: Table, files: Mapping[str, Night], columns: Sequence[str]) -> pa.Table | None:
+def _read(warehouse: Warehouse, table: Table, files: Mapping[str, Night], columns: Sequence[str]) -> pa.Table | None:
     """The rows of files, in their order; None where one has not the declared columns, or cannot be read.
 
     DuckDB knows what to do with older files, and what to say of damaged ones.
     """
     import polars as pl
 
+    bring(warehouse.root, map(Path, files))
     stored = [name for name in columns if name not in PARTITION]
     try:
         found = pl.scan_parquet(

@@ -55,6 +55,7 @@ class DataFile:
     size: int
 
 
+@cache
 def encode(value: str) -> str:
     """A partition value as one safe path segment."""
     return urllib.parse.quote(value, safe="") or "%00"
@@ -253,7 +254,7 @@ class Warehouse:
         files = list(listed if table in (REQUESTS, SNAPSHOTS) or ON_DEMAND else itertools.islice(listed, 1))
         if not files:
             return table.empty_select()
-        _bring(self.root, (Path(folder, name) for folder, name in files))
+        bring(self.root, (Path(folder, name) for folder, name in files))
         return scan(table, self.globs(table), merge=to_merge(table, (name for _, name in files)))
 
 
@@ -335,7 +336,7 @@ def scan(table: Table, paths: list[str], *, merge: bool | None = None) -> str:
     """
     root = root_of(Path(paths[0]))
     empty = declared(root, table)
-    _bring(root, (path for path in (empty, *map(Path, paths)) if "*" not in path.name))
+    bring(root, (path for path in (empty, *map(Path, paths)) if "*" not in path.name))
     known = [str(empty)] if empty.exists() else []
     # Where all files have these columns, only the footers of those are read that a question needs.
     alike = f"/{schema_version(table)}/{table.name}/"
@@ -360,10 +361,10 @@ def scan(table: Table, paths: list[str], *, merge: bool | None = None) -> str:
     return select
 
 
-def _bring(root: Path, paths: Iterable[Path]) -> None:
+def bring(root: Path, paths: Iterable[Path]) -> None:
     """See to it that files can be read."""
-    if ON_DEMAND and (bring := ON_DEMAND.get(root.resolve())):
-        bring[-1](paths)
+    if ON_DEMAND and (givers := ON_DEMAND.get(root.resolve())):
+        givers[-1](paths)
 
 
 def to_merge(table: Table, names: Iterable[str]) -> bool:
