@@ -30,11 +30,11 @@ def specification(chart: Chart, rows: Rows) -> dict[str, Any]:
     """The Vega-Lite specification of a chart, with its text alternative as description."""
     drawn: alt.LayerChart = chart.draw(rows).properties(description=alternative(chart, rows))
     specified: dict[str, Any] = drawn.to_dict(validate=False)
-    data = specified.pop("datasets", {})
+    data = specified.pop("datasets")
     used = json.dumps(specified)
-    fields = {field for field in {field for row in rows for field in row} if field in used}
-    shown = [{field: value for field, value in row.items() if field in fields} for row in rows]
-    return {**specified, "datasets": {ROWS: shown, **data}}
+    fields = {field for field in {field for row in data[ROWS] for field in row} if field in used}
+    data[ROWS] = [{field: value for field, value in row.items() if field in fields} for row in data[ROWS]]
+    return {**specified, "datasets": data}
 
 
 def alternative(chart: Chart, rows: Rows) -> str:

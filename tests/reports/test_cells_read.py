@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from specledger.reports import small_files
 from specledger.reports.cells_read import CellReader, Frame, Grain
 from specledger.reports.selection import Night, Selection, select_nights
 from specledger.reports.strata import stratify
@@ -123,3 +125,42 @@ def test_distinct_codes_are_those_that_sorting_finds(codes: np.ndarray) -> None:
     expected, inverse = np.unique(codes, return_inverse=True)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(which, inverse)
+
+
+def test_courses_read_together_are_those_read_alone(warehouse: Warehouse) -> None:
+    reader = CellReader(warehouse)
+    reader.frame(FIRST, "requests")
+    names = sorted({night.deployment for side in (FIRST, SECOND) for night in side.nights})
+    sides = [
+        Selection(name, tuple(sorted({n for s in (FIRST, SECOND) for n in s.nights if n.deployment == name})))
+        for name in names
+    ]
+    for side, found in zip(sides, reader.courses(sides, "requests", ["tpot_ms"]), strict=True):
+        equal(found, CellReader(warehouse).course(side, "requests", ["tpot_ms"]))
+
+
+@pytest.mark.parametrize("columns", [("origin", "n"), ("date", "deployment", "steps_steps", "itl_n", "load")])
+def test_small_files_read_otherwise_hold_the_same_rows(
+    warehouse: Warehouse, columns: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = reading()
+    answers = []
+    for many in (1, 1_000_000):
+        monkeypatch.setattr(small_files, "MANY", many)
+        select = small_files.select_columns(connection, warehouse, CELLS_REQUESTS, FIRST, columns)
+        assert ("read_parquet" in select) is (many > 1)
+        described = [row[:2] for row in connection.execute(f"DESCRIBE {select}").fetchall()]
+        answers.append((described, connection.execute(f"FROM ({select}) ORDER BY ALL").fetchall()))
+    assert answers[0] == answers[1]
+    assert len(answers[0][1]) > 50
+
+
+def test_a_damaged_small_file_is_left_to_be_told_of(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_files, "MANY", 1)
+    path = next(warehouse.paths(CELLS_REQUESTS, [(night.date, night.deployment) for night in FIRST.nights]))
+    content = Path(path).read_bytes()
+    try:
+        Path(path).write_bytes(content[: len(content) // 2])
+        assert "read_parquet" in small_files.select_columns(reading(), warehouse, CELLS_REQUESTS, FIRST, ["n"])
+    finally:
+        Path(path).write_bytes(content)
