@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from specledger.reports.build import Question, build
 from specledger.schemas.cells import CELLS_REQUESTS
 from specledger.schemas.config import DEFAULT_SETTINGS
+from specledger.schemas.published import published
 from specledger.schemas.raw import REQUESTS
 from specledger.schemas.warehouse import Warehouse
 from specledger.transforms.runner import run
@@ -39,7 +40,8 @@ def rows(scale: float, folder: Path) -> Iterator[Row]:
 
         duckdb.connect().execute(plain).fetchall()
 
-    mine, theirs = pair(lambda: build(warehouse, question, dt.datetime(2026, 9, 15)), anchor)
+    readable = published(warehouse.root)  # as the command reads it
+    mine, theirs = pair(lambda: build(readable, question, dt.datetime(2026, 9, 15)), anchor)
     size = f"{count} nights × {DEPLOYMENTS}, {stored:,} cells"
     yield Row(
         "report, queries and verdicts",
