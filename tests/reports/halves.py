@@ -65,6 +65,7 @@ class Halves(CellReader):
         """Put the cells that a mask names into the first half, the others into the second."""
         self._frames.clear()
         self._with_moments.clear()
+        self._histograms.clear()
         self._tables = {key: name for key, name in self._tables.items() if key[1] != "requests"}
         half = pa.table({"name": self._names, "half": np.where(first, HALVES[0].where, HALVES[1].where)})
         self._connection.register("halves", half)

@@ -80,6 +80,7 @@ class Pool(CellReader):
         """Drop what was kept for single selections."""
         self._frames.clear()
         self._with_moments.clear()
+        self._histograms.clear()
 
     def _table(self, side: Selection, origin: str, part: Part) -> str:
         return super()._table(self._everything, origin, part)
@@ -87,11 +88,11 @@ class Pool(CellReader):
     def _arrow(self, query: str) -> pa.Table:
         if query not in self._answers:
             answer = super()._arrow(query)
-            if answer.column_names[-1] == "histogram":
-                answer = answer.take(pa.array(np.argsort(answer["night"].to_numpy(), kind="stable")))
+            if np.any(np.diff(answer.column(0).to_numpy()) < 0):
+                answer = answer.take(pa.array(np.argsort(answer.column(0).to_numpy(), kind="stable")))
             column = answer.column_names.index("rest")
             answer = answer.set_column(column, "rest", answer["rest"].combine_chunks().dictionary_encode())
-            first = answer.column(0).to_numpy()  # rows are sorted by night or by hour, those of histograms now
+            first = answer.column(0).to_numpy()  # night or hour
             self._answers[query] = answer.combine_chunks(), first // (24 if answer.column_names[0] != "night" else 1)
         answer, night = self._answers[query]
         wanted = [(date - EPOCH).days for date in self._asked.dates]
