@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 FLUSH_BYTES = 12 << 20
 """Estimated size of buffered rows at which they are written to files aside, beside the reading of what follows."""
+MOST_GROWING = 64
+"""Files that grow at the same time: each keeps a file descriptor, of which a process often has 256 or 1,024."""
 REJECT_TEXT = 200
 """Characters of a rejected record that are kept."""
 REJECTS_BUFFERED = 10_000
@@ -279,6 +281,8 @@ class Batch:
         place = (table.name, day, deployment, prefix)
         growing = self._growing.get(place)
         if growing is None:
+            if len(self._growing) >= MOST_GROWING:
+                self._end(next(iter(self._growing)))
             file = self._warehouse.staged(table)
             growing = self._growing[place] = _Growing(file, keys, (table, day, deployment, prefix))
         rows = new.drop("_input")
@@ -296,12 +300,18 @@ class Batch:
         self._wait()
         ended = [place for place, growing in self._growing.items() if keys is None or growing.keys is keys]
         for place in ended:
-            growing = self._growing[place]
-            growing.file.close()
-            del self._growing[place]
-            growing.keys.staged(growing.file.path)
-            self._targets.append(growing.target)
-            self._publication.files.append((growing.file.path, growing.file.path))
+            self._end(place)
+
+    def _end(self, place: tuple[str, dt.date, str, str]) -> None:
+        """End a file, once what it was given is written."""
+        growing = self._growing[place]
+        if error := growing.failure():
+            raise error
+        growing.file.close()
+        del self._growing[place]
+        growing.keys.staged(growing.file.path)
+        self._targets.append(growing.target)
+        self._publication.files.append((growing.file.path, growing.file.path))
 
     def _keys(self, table: Table, day: dt.date, deployment: str) -> PartitionKeys:
         place = (table.name, day, deployment)

@@ -458,3 +458,18 @@ def test_labels_hold_for_the_deployment_and_are_written_only_when_they_change(fo
 def test_every_deployment_ingested_has_a_row(folder: Path, warehouse: Path) -> None:
     take(warehouse, folder / "metrics", deployment="only metrics")
     assert rows(warehouse, "SELECT deployment, labels FROM deployments") == [("only metrics", {})]
+
+
+def test_more_days_than_files_may_be_open_are_all_there(
+    tmp_path: Path, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specledger.ingest.batch.MOST_GROWING", 2)
+    lines = [
+        json.dumps({"request_id": f"r{n}", "start_unix": 1_767_225_600 + n % 5 * 86_400, "status": 200, "end_s": 1.0})
+        for n in range(20)
+    ]
+    given = tmp_path / "responses.jsonl"
+    given.write_text("\n".join([*lines, lines[0]]) + "\n")
+    ingest(Warehouse(warehouse), [str(given)])
+    held = pl.read_parquet(warehouse / "requests" / "**" / "*.parquet", hive_partitioning=False)
+    assert sorted(held["request_id"]) == sorted(["r0", *(f"r{n}" for n in range(20))])
