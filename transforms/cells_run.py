@@ -14,7 +14,7 @@ from ..schemas.warehouse import DataFile, Warehouse, scan
 from .carry import CARRY_DAYS, carried
 from .catalog import query, transforms
 from .partitions import INPUTS, Inputs, Partition
-from .results import Staged, select_sorted, stage
+from .results import Staged, discard, select_sorted, stage
 
 if TYPE_CHECKING:
     import duckdb
@@ -117,14 +117,18 @@ def _split(connection: duckdb.DuckDBPyConnection, partition: Partition, inputs: 
 
 
 def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, batch: Batch) -> list[Staged]:
-    """The cells of a batch, written aside."""
+    """The cells of a batch, written aside; nothing is left there after an error."""
     staged: list[Staged] = []
     own = {name: batch.own(name) for name in CARRY_DAYS}
-    with carried(connection, warehouse, own, batch.before) as files:
-        _bind(connection, batch, files)
-        for table in _computed(connection, batch):
-            rows = select_sorted(connection, table, query("cells", table.name))
-            staged += stage(warehouse, table, rows, f"part-{batch.number:03}")
+    try:
+        with carried(connection, warehouse, own, batch.before) as files:
+            _bind(connection, batch, files)
+            for table in _computed(connection, batch):
+                rows = select_sorted(connection, table, query("cells", table.name))
+                staged += stage(warehouse, table, rows, f"part-{batch.number:03}")
+    except BaseException:
+        discard(staged)
+        raise
     return staged
 
 

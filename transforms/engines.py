@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ..schemas.config import Settings
 from ..schemas.warehouse import Warehouse
 from . import cells_run
 from .database import Limits, connect
-from .results import Staged
+from .results import Staged, discard
 from .start_rows import bind_deployments
 
 if TYPE_CHECKING:
@@ -77,12 +79,35 @@ class Here:
 
     def _at_once(self, work: Work[U], units: Sequence[U], count: int) -> Iterator[list[Staged]]:
         limits = Limits(self._threads // count, f"{100 * MEMORY_SHARE / count:.0f}%")
-        task = functools.partial(_task, self._warehouse, self._settings, limits, work)
+        running: set[duckdb.DuckDBPyConnection] = set()
+        ended = threading.Event()
+
+        def task(unit: U) -> list[Staged]:
+            with connect(self._warehouse, self._settings, limits) as connection:
+                running.add(connection)
+                try:
+                    bind_deployments(connection, self._warehouse)
+                    return [] if ended.is_set() else work(connection, self._warehouse, unit)
+                finally:
+                    running.discard(connection)
+
         pool = ThreadPoolExecutor(count, thread_name_prefix="cells")
+        waiting: deque[Future[list[Staged]]] = deque()
         try:
-            yield from pool.map(task, units)
+            waiting.extend(pool.submit(task, unit) for unit in units)
+            while waiting:
+                staged = waiting[0].result()
+                waiting.popleft()
+                yield staged
         finally:
+            # After an error or an interrupt nobody waits for the rest of a unit, and nobody asks for what was written.
+            ended.set()
+            for connection in list(running):
+                connection.interrupt()
             pool.shutdown(cancel_futures=True)
+            for future in waiting:
+                if not future.cancelled() and future.exception() is None:
+                    discard(future.result())
 
 
 class OnSpark:

@@ -11,7 +11,7 @@ import pytest
 from specledger.schemas.config import DEFAULT_SETTINGS
 from specledger.schemas.spark import cluster
 from specledger.schemas.warehouse import Warehouse
-from specledger.transforms import runner
+from specledger.transforms import engines
 from specledger.transforms.runner import run
 from tests.spark.conftest import contents
 from tests.spark.standalone import local, standalone
@@ -21,7 +21,7 @@ def test_a_fleet_on_local_cores_is_the_fleet_of_the_default_engine(
     copy: Callable[[], Warehouse], expected: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse = copy()
-    monkeypatch.setattr(runner, "LEAST_BATCH_BYTES", 50_000)
+    monkeypatch.setattr(engines, "LEAST_BATCH_BYTES", 50_000)
     with cluster(local(), warehouse) as spark:
         assert spark.slots == 2
         run(warehouse, DEFAULT_SETTINGS, cluster=spark)
@@ -39,7 +39,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_fleet_of_the_default_engine(
     copy: Callable[[], Warehouse], expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse = copy()
-    monkeypatch.setattr(runner, "LEAST_BATCH_BYTES", 50_000)
+    monkeypatch.setattr(engines, "LEAST_BATCH_BYTES", 50_000)
     with standalone(tmp_path / "spark") as found, cluster(found.choice, warehouse) as spark:
         killer = threading.Thread(target=found.kill_a_worker_that_computes)
         killer.start()

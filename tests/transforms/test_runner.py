@@ -382,10 +382,15 @@ def test_much_data_is_computed_by_several_connections_with_the_same_rows(
 def test_a_connection_that_fails_ends_the_run_and_leaves_nothing_aside(
     plain: Warehouse, copied: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    other_done = threading.Event()
+
     def fails(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, batch: cells_run.Batch) -> list[Staged]:
-        if batch.partitions[0].date == NEXT:
+        if (batch.partitions[0].date, batch.number) == (DAY, 0):
+            assert other_done.wait(60)
             raise duckdb.IOException("the disk is gone")
-        return compute(connection, warehouse, batch)
+        staged = compute(connection, warehouse, batch)
+        other_done.set()
+        return staged
 
     compute = cells_run.compute
     monkeypatch.setattr(cells_run, "compute", fails)
@@ -393,9 +398,22 @@ def test_a_connection_that_fails_ends_the_run_and_leaves_nothing_aside(
     with pytest.raises(duckdb.IOException, match="the disk is gone"):
         run(copied, DEFAULT_SETTINGS, force=True, limits=Limits(threads=2))
     monkeypatch.undo()
+    assert other_done.is_set()
+    assert not list((copied.root / "_tmp").glob("*.parquet"))
     transform(copied)
-    assert not list((copied.root / "_tmp").iterdir())
     assert in_order(copied) == in_order(plain)
+
+
+def test_a_unit_that_fails_leaves_nothing_aside(copied: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def written(*arguments: Any) -> list[Staged]:
+        if list((copied.root / "_tmp").glob("*.parquet")):
+            raise duckdb.IOException("the disk is gone")
+        return stage(*arguments)
+
+    monkeypatch.setattr(cells_run, "stage", written)
+    with pytest.raises(duckdb.IOException, match="the disk is gone"):
+        transform(copied, force=True)
+    assert not list((copied.root / "_tmp").glob("*.parquet"))
 
 
 def test_the_views_by_hand_give_what_is_stored(plain: Warehouse, tmp_path: Path) -> None:
