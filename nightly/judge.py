@@ -83,7 +83,7 @@ class Nights:
             acknowledged=comparison.acknowledged,
             settings=self._config.settings,
         )
-        report = build(self._warehouse, question, now, self.selector)
+        report = build(self._warehouse, question, now, self.selector, meanwhile=writers.prepare)
         target = folder(self._config, date, comparison.name)
         writers.write_all(report, target)
         judged = _judged(comparison.name, report)

@@ -18,29 +18,32 @@ from .compare import SECONDS_TO_MS, Comparison
 from .model import BandFigures, ContextShare, PositionFigures, QuantileFigures, ReconciliationRow, SideName, finite
 from .quantile import Histogram, edge, whole
 from .selection import Selection
-from .small_files import select_columns
+from .small_files import SmallFiles
 from .sums import Mask
 
 ALL = "all"
 """Label of the pooled row."""
 QUANTILES = ("ttft_ms", "itl_ms", "request_tpot_ms", "e2e_ms")
 SHARES: tuple[tuple[Literal["p50", "p95", "p99"], float], ...] = (("p50", 0.50), ("p95", 0.95), ("p99", 0.99))
-LEDGER = ("origin", "load_band", "tokens", "t0_ms", "t0_origin", "tpot_ms")
-POSITIONS = ("origin", "position", "rounds", "accepted", "censored")
-RECONCILIATION = (
-    "deployment",
-    "date",
-    "check_name",
-    "origin",
-    "verdict",
-    "expected",
-    "found",
-    "difference",
-    "instance",
-    "engine",
-    "detail",
-)
-DAYS = ("date", "deployment", "kv_tokens")
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "ledger": ("origin", "load_band", "tokens", "t0_ms", "t0_origin", "tpot_ms"),
+    "positions": ("origin", "position", "rounds", "accepted", "censored"),
+    "reconciliation": (
+        "deployment",
+        "date",
+        "check_name",
+        "origin",
+        "verdict",
+        "expected",
+        "found",
+        "difference",
+        "instance",
+        "engine",
+        "detail",
+    ),
+    "deployment_days": ("date", "deployment", "kv_tokens"),
+}
+"""What is read of each mart, in the order in which a report asks for them."""
 NAMES: tuple[SideName, SideName] = ("baseline", "candidate")
 
 
@@ -56,13 +59,18 @@ class _Ordinary:
 class MartReader:
     """Reads marts of the selected nights."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
-        self._warehouse = warehouse
+    def __init__(self, warehouse: Warehouse, files: SmallFiles | None = None) -> None:
+        self._files = files or SmallFiles(warehouse)
         self._connection = reading()
 
-    def rows(self, mart: str, side: Selection, columns: Sequence[str]) -> str:
-        """A SELECT of these columns of a mart's rows of a side."""
-        return select_columns(self._connection, self._warehouse, TABLES[mart], side, columns)
+    def ahead(self, side: Selection) -> None:
+        """Begin to read what a report asks for."""
+        for mart, columns in COLUMNS.items():
+            self._files.ahead(TABLES[mart], side, columns)
+
+    def rows(self, mart: str, side: Selection) -> str:
+        """A SELECT of those columns of a mart's rows of a side that are read."""
+        return self._files.select(self._connection, TABLES[mart], side, COLUMNS[mart])
 
     def ordinary(self, side: Selection, origin: str) -> dict[str, _Ordinary]:
         """T0 and speedup by load band (and pooled), as totals over totals of the dates."""
@@ -71,7 +79,7 @@ class MartReader:
             "sum(tokens * t0_ms) / nullif(sum(tokens * tpot_ms), 0) FROM rows"
         )
         found = self._connection.execute(
-            f"WITH rows AS MATERIALIZED (FROM ({self.rows('ledger', side, LEDGER)}) "
+            f"WITH rows AS MATERIALIZED (FROM ({self.rows('ledger', side)}) "
             f"WHERE origin = ? AND t0_ms IS NOT NULL AND tokens > 0 AND load_band <> '{ALL}') "
             f"SELECT load_band, {figures} GROUP BY load_band "
             f"UNION ALL SELECT '{ALL}', {figures} HAVING count(*) > 0",
@@ -83,7 +91,7 @@ class MartReader:
         """Acceptance by position over all bands."""
         found = self._connection.execute(
             "SELECT position, sum(rounds)::BIGINT, sum(accepted)::BIGINT, bool_or(censored) "
-            f"FROM ({self.rows('positions', side, POSITIONS)}) WHERE origin = ? GROUP BY position ORDER BY position",
+            f"FROM ({self.rows('positions', side)}) WHERE origin = ? GROUP BY position ORDER BY position",
             [origin],
         ).fetchall()
         figures: list[PositionFigures] = []
@@ -102,9 +110,7 @@ class MartReader:
 
     def reconciliation(self, side: Selection, name: SideName) -> list[ReconciliationRow]:
         """The identities of a side's nights."""
-        found = self._connection.execute(
-            f"FROM ({self.rows('reconciliation', side, RECONCILIATION)}) ORDER BY ALL"
-        ).fetchall()
+        found = self._connection.execute(f"FROM ({self.rows('reconciliation', side)}) ORDER BY ALL").fetchall()
         return [
             ReconciliationRow(
                 name,
@@ -127,7 +133,7 @@ class MartReader:
         """KV cache size: of each deployment on its last night, the least over deployments."""
         ((size,),) = self._connection.execute(
             "SELECT min(kv_tokens)::DOUBLE FROM (SELECT arg_max(kv_tokens, date) AS kv_tokens "
-            f"FROM ({self.rows('deployment_days', side, DAYS)}) GROUP BY deployment)"
+            f"FROM ({self.rows('deployment_days', side)}) GROUP BY deployment)"
         ).fetchall()
         return cast("float | None", size)
 

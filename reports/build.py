@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,12 +27,13 @@ from .gates import DEFAULT_SET, GateSet
 from .history import MEASURED, History, look_back, looked_back_on
 from .judge import hold_rate
 from .measured import measured_gates
-from .model import GateResult, Grid, Habits, Report, Side, SideName
+from .model import GateResult, Grid, Habits, Report, Schedule, Side, SideName
 from .origins import OriginChoice, choose, totals
 from .outcome import exit_code, overall
 from .requests_read import RequestReader
 from .schedules import schedules
 from .selection import Selection, Selector
+from .small_files import SmallFiles
 from .timeline import restarts, timeline
 
 
@@ -47,16 +49,34 @@ class Question:
     settings: Settings = DEFAULT_SETTINGS
 
 
-def build(warehouse: Warehouse, question: Question, now: dt.datetime, selector: Selector | None = None) -> Report:
+def build(
+    warehouse: Warehouse,
+    question: Question,
+    now: dt.datetime,
+    selector: Selector | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Report:
     """The report that answers a question; EmptyWarehouse or UsageError where it cannot be asked.
 
-    ``selector`` is that of the warehouse, where the caller has it.
+    ``selector`` is that of the warehouse, where the caller has it, and ``meanwhile`` what a core does that is free.
     """
-    return _Builder(warehouse, question, now, selector).report()
+    worker = ThreadPoolExecutor(1)
+    try:
+        return _Builder(warehouse, question, now, selector, worker, meanwhile).report()
+    finally:
+        worker.shutdown(cancel_futures=True)
 
 
 class _Builder:
-    def __init__(self, warehouse: Warehouse, question: Question, now: dt.datetime, selector: Selector | None) -> None:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        question: Question,
+        now: dt.datetime,
+        selector: Selector | None,
+        worker: Executor,
+        meanwhile: Callable[[], object],
+    ) -> None:
         warehouse.require()
         if not any(warehouse.files(table) for table in (*CELL_TABLES, TABLES["quality"])):
             raise EmptyWarehouse(
@@ -66,8 +86,12 @@ class _Builder:
         self.question = question
         self.now = now
         self.selector = selector or Selector.of(warehouse, warehouse.connect(["deployments"]))
-        self.reader = CellReader(warehouse)
-        self.marts = MartReader(warehouse)
+        self.worker = worker
+        self.meanwhile = meanwhile
+        files = SmallFiles(warehouse, worker)
+        self.reader = CellReader(warehouse, files)
+        self.marts = MartReader(warehouse, files)
+        self.requests = RequestReader(warehouse, files)
 
     def report(self) -> Report:
         question = self.question
@@ -78,6 +102,15 @@ class _Builder:
         selections = tuple(self.selector.select(text or "") for text in where)
         facts = [self.selector.facts(selection) for selection in selections]
         sides = tuple(self._side(name, s, f) for name, s, f in zip(NAMES, selections, facts, strict=True))
+        # Both cores are busy while cells are read; what follows leaves one of them free.
+        scheduled = self.worker.submit(
+            schedules, self.warehouse, selections[1], question.settings.load_bands, self.selector.deployments
+        )
+        for side in selections:
+            self.marts.ahead(side)
+            self.requests.ahead(side)
+            self.reader.ahead(side)
+        self.worker.submit(self.meanwhile)
         choice = choose({name: side.origins for name, side in zip(NAMES, sides, strict=True)})
         comparison = Comparison(self.reader, selections[0], selections[1], question.settings.load_bands, choice)
         report = Report(
@@ -90,7 +123,7 @@ class _Builder:
             tool_version=__version__,
             generated_at=self.now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
-        figures = self._figures(report, comparison, choice)
+        figures = self._figures(report, comparison, choice, scheduled)
         if not compared:
             return replace(
                 figures, reason="No comparison was asked for: only the grid is answered.", notes=(choice.note,)
@@ -117,11 +150,14 @@ class _Builder:
         sides = grid.GridSides(selections, shown, evaluated)
         return grid.build(self.reader, sides, self.question.settings.load_bands, choice)
 
-    def _figures(self, report: Report, comparison: Comparison, choice: OriginChoice) -> Report:
+    def _figures(
+        self, report: Report, comparison: Comparison, choice: OriginChoice, scheduled: Future[tuple[Schedule, ...]]
+    ) -> Report:
         """The report with everything that shows and does not judge."""
         if not choice.order:
             return report
         origin = choice.order[0]
+        quantiles = tuple(quantile_figures(comparison))  # they take longest, and wait for nothing
         positions = [
             position
             for name, side in zip(NAMES, comparison.sides, strict=True)
@@ -133,13 +169,11 @@ class _Builder:
             effects=tuple(effects(comparison)),
             split=tuple(split_rows(comparison)),
             bands=tuple(band_figures(comparison, self.marts, origin)),
-            quantiles=tuple(quantile_figures(comparison)),
+            quantiles=quantiles,
             positions=tuple(positions),
             contexts=tuple(context_shares(comparison, [label for label, _ in self.question.settings.context_bands])),
             load_gaps=tuple(load_gaps(comparison)),
-            schedules=schedules(
-                self.warehouse, comparison.sides[1], self.question.settings.load_bands, self.selector.deployments
-            ),
+            schedules=scheduled.result(),
             timeline=timeline(self.reader, sides),
             restarts=restarts(self.warehouse, sides),
         )
@@ -148,8 +182,8 @@ class _Builder:
         self, report: Report, comparison: Comparison, choice: OriginChoice, facts: Sequence[Sequence[Mapping[str, Any]]]
     ) -> Report:
         """The report with changes, gates, advice and verdict."""
-        requests = RequestReader(self.warehouse)
-        habits = (requests.habits(comparison.sides[0]), requests.habits(comparison.sides[1]))
+        measured = measured_gates(self.question.gates, comparison, self.marts)
+        habits = (self.requests.habits(comparison.sides[0]), self.requests.habits(comparison.sides[1]))
         stated = differences.start_up_changes(*facts)
         changes = [*stated, *traffic(comparison, habits)]
         reconciliation = [
@@ -164,7 +198,7 @@ class _Builder:
             changes=tuple(changes),
             reconciliation=tuple(reconciliation),
         )
-        results = self._correctness(report, comparison, habits, requests, known=all(facts))
+        results = self._correctness(report, comparison, habits, known=all(facts))
         required = differences.target_changed(changes) or differences.lossy(facts[1])
         results += quality.quality_results(
             self.question.gates.gates,
@@ -172,7 +206,7 @@ class _Builder:
             quality.figures(self.warehouse, comparison.sides[1]),
             required=required,
         )
-        results += measured_gates(self.question.gates, comparison, self.marts)
+        results += measured
         results = hold_rate(results, self.question.gates.false_discovery_rate)
         dates = comparison.sides[1].dates
         results = acknowledge(
@@ -232,7 +266,6 @@ class _Builder:
         report: Report,
         comparison: Comparison,
         habits: tuple[Habits, Habits],
-        requests: RequestReader,
         *,
         known: bool,
     ) -> list[GateResult]:
@@ -271,8 +304,8 @@ class _Builder:
             results.append(
                 correctness.paired_gate(
                     gates["paired_outputs"],
-                    requests.pairs(baseline, candidate),
-                    requests.self_pairs(baseline),
+                    self.requests.pairs(baseline, candidate),
+                    self.requests.self_pairs(baseline),
                     target_changed=differences.target_changed(report.changes),
                 )
             )

@@ -22,7 +22,7 @@ from ..schemas.warehouse import Warehouse, reading
 from .buckets import Buckets
 from .quantile import Histogram
 from .selection import Selection, has_nights, select_nights
-from .small_files import select_columns
+from .small_files import SmallFiles
 from .strata import NO_LOAD, Rest, Strata
 from .sums import Index, Mask, Sums, Vector, add_up, distinct
 
@@ -46,6 +46,9 @@ CELLS: Mapping[str, Table] = {
 """Cell table of each origin that can be compared."""
 FINER_KEYS = ("context_band", "task", "temperature_class", "output_band", "lora")
 """Keys of a stratum beside load; only requests have them."""
+LENGTHS = TABLES["cells_draft_lengths"]
+POSITIONS = ("origin", "accepted_at", "accepted")
+"""What is read of the cells that know positions, which of requests are those of draft lengths."""
 POSITIONS_ROUND = 0.01
 """Positions of log lines come from printed rates; within this share of C they add up."""
 PLAIN = (
@@ -142,9 +145,12 @@ PLACE = 1 << 32
 class CellReader:
     """Reads and remembers the cells of the sides of a comparison."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
+    def __init__(self, warehouse: Warehouse, files: SmallFiles | None = None) -> None:
         self._warehouse = warehouse
+        self._files = files or SmallFiles(warehouse)
         self._connection = reading()
+        # Cells are read once, and the footers of 2,000 of their files take 200 MB.
+        self._connection.execute("SET parquet_metadata_cache = false")
         self._frames: dict[tuple[Selection, str, Grain, Loads], Frame] = {}
         self._with_moments: dict[tuple[Selection, str], Frame] = {}
         self._histograms: dict[tuple[Selection, Grain, Loads], tuple[pa.Table, _Held, Index]] = {}
@@ -224,6 +230,10 @@ class CellReader:
         ((tokens,),) = self._connection.execute(query).fetchall()
         return int(tokens)
 
+    def ahead(self, side: Selection) -> None:
+        """Begin to read what ``first_position`` of requests will ask for."""
+        self._files.ahead(LENGTHS, side, POSITIONS)
+
     def holds(self, side: Selection, origin: str) -> bool:
         """Whether there are cells of a side."""
         return has_nights(self._warehouse, CELLS[origin], side)
@@ -295,9 +305,8 @@ class CellReader:
 
     def first_position(self, side: Selection, origin: str) -> float | None:
         """C_1 over all cells of a side; None where positions are not known or do not add up to C."""
-        table = TABLES["cells_draft_lengths"] if origin == "requests" else CELLS[origin]
-        columns = ("origin", "accepted_at", "accepted")
-        cells = select_columns(self._connection, self._warehouse, table, side, columns)
+        table = LENGTHS if origin == "requests" else CELLS[origin]
+        cells = self._files.select(self._connection, table, side, POSITIONS)
         ((first, positions, accepted),) = self._connection.execute(
             "SELECT sum(accepted_at[1])::DOUBLE, sum(list_sum(accepted_at))::DOUBLE, sum(accepted)::DOUBLE "
             f"FROM ({cells}) WHERE origin = ?",

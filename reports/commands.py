@@ -89,7 +89,7 @@ def report(
         acknowledgements.load(acknowledge, bands),
         settings,
     )
-    answer = build(house, question, dt.datetime.now(dt.UTC).replace(tzinfo=None))
+    answer = build(house, question, dt.datetime.now(dt.UTC).replace(tzinfo=None), meanwhile=writers.prepare)
     paths = writers.write_all(answer, out)
     terminal.show(answer, sys.stdout)
     click.echo(f"Report: {paths[0]}")

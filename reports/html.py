@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -56,8 +57,9 @@ class Figure:
     measures: tuple[str, ...]
     basis: str = ""
     spec: Markup | None = None
-    svg: Markup | None = None
     table: tables.Table | None = None
+    svg: Markup | None = None
+    """A picture for readers without scripts."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class GateCard:
 
 def render(report: Report) -> str:
     """The HTML page of a report."""
-    figures = {name: figure(chart, report) for name, chart in CHARTS.items()}
+    figures = _figures(report)
     drawn = any(shown.spec for shown in figures.values())
     attention = results(gate for gate in report.gates if needs_a_look(gate))
     given = {advice.action for advice in report.advice}
@@ -131,37 +133,46 @@ def render(report: Report) -> str:
 
 def chart_page(chart: Chart, rows: Rows, *, dark: bool = False) -> str:
     """One chart as a page of its own."""
+    figure, spec = _figure(chart, rows)
+    drawn = replace(figure, svg=Markup(pictures.still(spec, chart.name)))  # noqa: S704
     return page.render(
         "chart.html.j2",
         bundle=vega_bundle(),
         name=chart.name,
-        figures={chart.name: _figure(chart, rows)},
+        figures={chart.name: drawn},
         glossary={},
         theme="dark" if dark else "light",
     )
 
 
-def figure(chart: Chart, report: Report) -> Figure:
-    """A chart with its data, its text alternative, a picture for readers without scripts, and its table."""
-    rows = chart.rows(report)
-    if not rows:
-        return Figure(chart.title, chart.reading, chart.missing, ())
-    return _figure(chart, rows, (report.baseline, report.candidate))
+def _figures(report: Report) -> dict[str, Figure]:
+    """Every chart by its name.
+
+    Their pictures take as long as all else of a page, and no Python: they are drawn beside it.
+    """
+    rows = {name: chart.rows(report) for name, chart in CHARTS.items()}
+    sides = (report.baseline, report.candidate)
+    with ThreadPoolExecutor(1) as painter:
+        if any(rows.values()):
+            painter.submit(pictures.start)
+        figures, stills = {}, {}
+        for name, chart in CHARTS.items():
+            if rows[name]:
+                figures[name], spec = _figure(chart, rows[name], sides)
+                stills[name] = painter.submit(pictures.still, spec, chart.name)
+            else:
+                figures[name] = Figure(chart.title, chart.reading, chart.missing, ())
+        drawn = {name: Markup(still.result()) for name, still in stills.items()}  # noqa: S704
+    return {name: replace(figure, svg=drawn.get(name)) for name, figure in figures.items()}
 
 
-def _figure(chart: Chart, rows: Rows, sides: Sequence[Side] = ()) -> Figure:
+def _figure(chart: Chart, rows: Rows, sides: Sequence[Side] = ()) -> tuple[Figure, dict[str, Any]]:
+    """A chart with its data, its text alternative and its table, and the specification to draw its picture from."""
     measures = tuple(dict.fromkeys(shown.measure for shown in chart.columns if shown.measure))
     spec = pictures.specification(chart, rows)
-    return Figure(
-        chart.title,
-        chart.reading,
-        chart.missing,
-        measures,
-        basis(rows, sides),
-        embedded_json(spec),
-        Markup(pictures.still(spec, chart.name)),  # noqa: S704
-        tables.chart_table(chart, rows),
-    )
+    table = tables.chart_table(chart, rows)
+    shown = Figure(chart.title, chart.reading, chart.missing, measures, basis(rows, sides), embedded_json(spec), table)
+    return shown, spec
 
 
 def basis(rows: Rows, sides: Sequence[Side] = ()) -> str:

@@ -522,9 +522,19 @@ class Report:
 
 
 def to_json(report: Report) -> str:
-    """The report as the text of report.json: UTF-8, two spaces, no NaN; ValueError if a number is not finite."""
+    """The report as the text of report.json: UTF-8, one line a row, no NaN; ValueError if a number is not finite."""
     ordered = {"schema_version": report.schema_version, **vars(report)}
-    return json.dumps(ordered, indent=2, allow_nan=False, ensure_ascii=False, default=vars) + "\n"
+    told = (f"  {json.dumps(name)}: {_lines(value)}" for name, value in ordered.items())
+    return "{\n" + ",\n".join(told) + "\n}\n"
+
+
+def _lines(value: Any) -> str:
+    """A value as JSON, rows of a list one below the other: with ``indent`` Python would write all of them."""
+    write = json.JSONEncoder(allow_nan=False, ensure_ascii=False, default=vars).encode
+    if not isinstance(value, tuple) or not any(map(dataclasses.is_dataclass, value)):
+        return write(value)
+    rows = ",\n".join(f"    {write(row)}" for row in value)
+    return f"[\n{rows}\n  ]"
 
 
 def from_json(text: str) -> Report:

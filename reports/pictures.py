@@ -67,6 +67,11 @@ def titled(chart: Chart, rows: Rows, *, dark: bool = False) -> dict[str, Any]:
     return spec
 
 
+def start() -> None:
+    """Get ready for the first picture, which takes a second of its own, no Python."""
+    svg_text({"mark": "point"})
+
+
 def svg(spec: dict[str, Any]) -> bytes:
     """The specification as SVG."""
     return svg_text(spec).encode()

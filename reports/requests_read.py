@@ -8,7 +8,7 @@ from ..schemas.raw import REQUESTS
 from ..schemas.warehouse import Warehouse, reading
 from .model import Habits
 from .selection import Selection, select_nights
-from .small_files import select_columns
+from .small_files import SmallFiles
 
 HASH_EVERY = 16
 """Output tokens between two hashes of the chain of prefixes."""
@@ -42,10 +42,15 @@ NO_PAIRS = Pairs(0, 0, None)
 class RequestReader:
     """Reads the raw requests of a comparison's sides."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
+    def __init__(self, warehouse: Warehouse, files: SmallFiles | None = None) -> None:
         self._warehouse = warehouse
+        self._files = files or SmallFiles(warehouse)
         self._connection = reading()
         self._known: dict[Selection, tuple[Habits, bool]] = {}
+
+    def ahead(self, side: Selection) -> None:
+        """Begin to read what ``habits`` will ask for."""
+        self._files.ahead(REQUESTS, side, SAMPLED)
 
     def habits(self, side: Selection) -> Habits:
         """How the requests of a side were sampled, and how many repeated themselves."""
@@ -74,7 +79,7 @@ class RequestReader:
     def _look(self, side: Selection) -> tuple[Habits, bool]:
         """The habits of a side, and whether any of its outputs can be paired: mostly none can."""
         if side not in self._known:
-            rows = select_columns(self._connection, self._warehouse, REQUESTS, side, SAMPLED)
+            rows = self._files.select(self._connection, REQUESTS, side, SAMPLED)
             ((*habits, hashed),) = self._connection.execute(
                 "SELECT avg((temperature = 0)::DOUBLE), avg((top_p < 1)::DOUBLE), "
                 "avg((finish_reason = 'repetition')::DOUBLE), avg(distinct_4gram_share), "

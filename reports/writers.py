@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..schemas.errors import SpecledgerError, UsageError
-from . import html, junit, markdown, model
+from . import html, junit, markdown, model, pictures
 from .model import Report
 
 WRITERS: tuple[tuple[str, Callable[[Report], str]], ...] = (
@@ -20,15 +21,22 @@ WRITERS: tuple[tuple[str, Callable[[Report], str]], ...] = (
 """File name and writer. report.json comes last: where it is new, the others are new too."""
 
 
+def prepare() -> None:
+    """Get ready to write, while a report is being built."""
+    pictures.start()
+
+
 def write_all(report: Report, out_dir: Path) -> tuple[Path, ...]:
     """Write every form of a report into a folder and return the paths, in the order of ``WRITERS``.
 
     SpecledgerError if a file cannot be written.
     """
-    texts = [(out_dir / name, write(report)) for name, write in WRITERS]
-    for target, text in texts:
-        publish(target, text.encode())
-    return tuple(target for target, _ in texts)
+    targets = [out_dir / name for name, _ in WRITERS]
+    with ThreadPoolExecutor(len(WRITERS)) as beside:  # the page waits for its pictures
+        texts = list(beside.map(lambda write: write(report).encode(), (write for _, write in WRITERS)))
+    for target, text in zip(targets, texts, strict=True):
+        publish(target, text)
+    return tuple(targets)
 
 
 def read(source: str | os.PathLike[str]) -> Report:

@@ -16,6 +16,7 @@ from hypothesis.extra.numpy import arrays
 from specledger.reports import small_files
 from specledger.reports.cells_read import CellReader, Frame, Grain
 from specledger.reports.selection import Night, Selection, select_nights
+from specledger.reports.small_files import SmallFiles
 from specledger.reports.strata import stratify
 from specledger.reports.sums import SPARSE, distinct
 from specledger.schemas.cells import CELLS_REQUESTS
@@ -147,7 +148,7 @@ def test_small_files_read_otherwise_hold_the_same_rows(
     answers = []
     for many in (1, 1_000_000):
         monkeypatch.setattr(small_files, "MANY", many)
-        select = small_files.select_columns(connection, warehouse, CELLS_REQUESTS, FIRST, columns)
+        select = SmallFiles(warehouse).select(connection, CELLS_REQUESTS, FIRST, columns)
         assert ("read_parquet" in select) is (many > 1)
         described = [row[:2] for row in connection.execute(f"DESCRIBE {select}").fetchall()]
         answers.append((described, connection.execute(f"FROM ({select}) ORDER BY ALL").fetchall()))
@@ -161,6 +162,6 @@ def test_a_damaged_small_file_is_left_to_be_told_of(warehouse: Warehouse, monkey
     content = Path(path).read_bytes()
     try:
         Path(path).write_bytes(content[: len(content) // 2])
-        assert "read_parquet" in small_files.select_columns(reading(), warehouse, CELLS_REQUESTS, FIRST, ["n"])
+        assert "read_parquet" in SmallFiles(warehouse).select(reading(), CELLS_REQUESTS, FIRST, ["n"])
     finally:
         Path(path).write_bytes(content)
