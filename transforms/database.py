@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import uuid
 from collections.abc import Container, Iterator
@@ -47,6 +48,17 @@ def connect(warehouse: Warehouse, settings: Settings, limits: Limits = NO_LIMITS
         connection.execute(f"SET memory_limit = {literal(limits.memory)}")
     create_macros(connection, settings)
     return connection
+
+
+@contextlib.contextmanager
+def memory(connection: duckdb.DuckDBPyConnection, most: int) -> Iterator[None]:
+    """Inside the block a connection uses no more bytes of memory than this: what does not fit goes to the disk."""
+    ((allowed,),) = connection.execute("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()
+    try:
+        connection.execute(f"SET memory_limit = '{min(most, allowed)} B'")
+        yield
+    finally:
+        connection.execute(f"SET memory_limit = '{allowed} B'")
 
 
 def create_views(

@@ -82,15 +82,14 @@ class Here:
         running: set[duckdb.DuckDBPyConnection] = set()
         ended = threading.Event()
 
-        def task(unit: U) -> list[Staged]:
-            with connect(self._warehouse, self._settings, limits) as connection:
-                running.add(connection)
-                try:
-                    bind_deployments(connection, self._warehouse)
-                    return [] if ended.is_set() else work(connection, self._warehouse, unit)
-                finally:
-                    running.discard(connection)
+        def work_until_ended(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, unit: U) -> list[Staged]:
+            running.add(connection)
+            try:
+                return [] if ended.is_set() else work(connection, warehouse, unit)
+            finally:
+                running.discard(connection)
 
+        task = functools.partial(_task, self._warehouse, self._settings, limits, work_until_ended)
         pool = ThreadPoolExecutor(count, thread_name_prefix="cells")
         waiting: deque[Future[list[Staged]]] = deque()
         try:
@@ -130,6 +129,7 @@ class OnSpark:
 
 
 def _task(warehouse: Warehouse, settings: Settings, limits: Limits, work: Work[U], unit: U) -> list[Staged]:
+    """What work gives on a connection of its own."""
     with connect(warehouse, settings, limits) as connection:
         bind_deployments(connection, warehouse)
         return work(connection, warehouse, unit)

@@ -379,6 +379,30 @@ def test_much_data_is_computed_by_several_connections_with_the_same_rows(
     assert in_order(copied) == in_order(plain)
 
 
+@pytest.mark.parametrize(("little", "attempts"), [(300_000_000, [300_000_000]), (4_000_000, [4_000_000, None])])
+def test_many_elements_are_computed_in_little_memory_where_that_is_enough(
+    plain: Warehouse, copied: Warehouse, monkeypatch: pytest.MonkeyPatch, little: int, attempts: list[int | None]
+) -> None:
+    def watched(connection: duckdb.DuckDBPyConnection, *arguments: Any) -> list[Staged]:
+        limits.append(allowed(connection))
+        return compute(connection, *arguments)
+
+    def allowed(connection: duckdb.DuckDBPyConnection) -> int:
+        ((found,),) = connection.execute("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()
+        return int(found)
+
+    usual, limits, compute = allowed(duckdb.connect()), [], cells_run._compute
+    monkeypatch.setattr(cells_run, "LARGE_FILE", 0)
+    monkeypatch.setattr(cells_run, "MANY_ELEMENTS", 0)
+    monkeypatch.setattr(cells_run, "LITTLE_MEMORY", little)
+    monkeypatch.setattr(cells_run, "_compute", watched)
+    transform(copied, force=True)
+    batches = len(limits) // len(attempts)
+    assert batches > 0
+    assert limits == pytest.approx([usual if limit is None else limit for limit in attempts] * batches, rel=0.1)
+    assert digests(copied) == digests(plain)
+
+
 def test_a_connection_that_fails_ends_the_run_and_leaves_nothing_aside(
     plain: Warehouse, copied: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
