@@ -60,7 +60,7 @@ def build(
 
     ``selector`` is that of the warehouse, where the caller has it, and ``meanwhile`` what a core does that is free.
     """
-    worker = ThreadPoolExecutor(1)
+    worker = ThreadPoolExecutor(1, "beside")
     try:
         return _Builder(warehouse, question, now, selector, worker, meanwhile).report()
     finally:

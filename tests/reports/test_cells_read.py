@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import threading
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from specledger.reports import build as build_module
 from specledger.reports import small_files
+from specledger.reports.build import Question, build
 from specledger.reports.cells_read import CellReader, Frame, Grain
+from specledger.reports.model import to_json
 from specledger.reports.selection import Night, Selection, select_nights
 from specledger.reports.small_files import SmallFiles
 from specledger.reports.strata import stratify
 from specledger.reports.sums import SPARSE, distinct
 from specledger.schemas.cells import CELLS_REQUESTS
 from specledger.schemas.config import DEFAULT_SETTINGS
+from specledger.schemas.raw import REQUESTS
+from specledger.schemas.table import Table
 from specledger.schemas.warehouse import Warehouse, reading
+from specledger.transforms.runner import run
 from tests.reports.fleet import WORLD, put_requests
+from tests.simulator import nights as simulated
 
 DAYS = [dt.date(2026, 9, 7) + dt.timedelta(days=day) for day in range(3)]
 NAMES = ("a", "it's\nb")
@@ -33,6 +44,19 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     found = Warehouse(tmp_path_factory.mktemp("warehouse"))
     for number, name in enumerate(NAMES):
         put_requests(found, replace(WORLD, deployment=name), DAYS, number, per_hour=1)
+    return found
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    found = Warehouse(tmp_path_factory.mktemp("computed"))
+    for number, name in enumerate(NAMES):
+        world = replace(WORLD, deployment=name)
+        for date in DAYS:
+            drawn = simulated.requests(world, [date], np.random.default_rng(number), per_hour=1)
+            rows = simulated.rows(world, drawn, every_s=3_600)[REQUESTS.name]
+            found.write(REQUESTS, date, name, "responses-0", rows)
+    run(found, DEFAULT_SETTINGS)
     return found
 
 
@@ -154,6 +178,52 @@ def test_small_files_read_otherwise_hold_the_same_rows(
         answers.append((described, connection.execute(f"FROM ({select}) ORDER BY ALL").fetchall()))
     assert answers[0] == answers[1]
     assert len(answers[0][1]) > 50
+
+
+def test_more_than_memory_is_meant_for_is_left_to_duckdb(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_files, "MANY", 1)
+    files = [
+        Path(path)
+        for path in warehouse.paths(CELLS_REQUESTS, [(night.date, night.deployment) for night in FIRST.nights])
+    ]
+    size = sum(file.stat().st_size for file in files)
+    for most, whose in ((size, "FROM cells_requests_"), (size - 1, "read_parquet")):
+        monkeypatch.setattr(small_files, "MOST_BYTES", most)
+        assert whose in SmallFiles(warehouse).select(reading(), CELLS_REQUESTS, FIRST, ["n"])
+
+
+def test_a_report_that_reads_ahead_is_the_same(computed: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = Question(f"date < DATE '{DAYS[-1]}'", f"date = DATE '{DAYS[-1]}'")
+    read = SmallFiles._rows
+    reports, threads, meanwhile = [], [], []
+
+    def watched(files: SmallFiles, table: Table, side: Selection, columns: Sequence[str]) -> pa.Table | None:
+        rows = read(files, table, side, columns)
+        threads.append((rows is not None, threading.current_thread() is threading.main_thread()))
+        return rows
+
+    monkeypatch.setattr(SmallFiles, "_rows", watched)
+    for many in (1, 1_000_000):
+        threads.clear()
+        monkeypatch.setattr(small_files, "MANY", many)
+        found = build(computed, question, dt.datetime(2026, 9, 15), meanwhile=lambda: meanwhile.append(1))
+        reports.append(to_json(found))
+        assert {here for _, here in threads} == {many > 1}
+        assert any(whole for whole, _ in threads) is (many == 1)
+    assert reports[0] == reports[1]
+    assert meanwhile == [1, 1]
+    assert len(json.loads(reports[0])["gates"]) > 5
+
+
+def test_what_fails_beside_ends_the_report(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(build_module, "schedules", fails)
+    question = Question(f"date < DATE '{DAYS[-1]}'", f"date = DATE '{DAYS[-1]}'")
+    with pytest.raises(OSError, match="the disk is gone"):
+        build(warehouse, question, dt.datetime(2026, 9, 15))
+    assert not any(thread.name.startswith("beside") for thread in threading.enumerate())
 
 
 def test_a_damaged_small_file_is_left_to_be_told_of(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
