@@ -31,6 +31,8 @@ class Limits:
 
 
 NO_LIMITS = Limits()
+MEMORY = "memory_given"
+"""Variable of a connection with the memory that it was given, for DuckDB tells what it has in tenths, rounded down."""
 
 
 def connect(warehouse: Warehouse, settings: Settings, limits: Limits = NO_LIMITS) -> duckdb.DuckDBPyConnection:
@@ -46,6 +48,7 @@ def connect(warehouse: Warehouse, settings: Settings, limits: Limits = NO_LIMITS
         connection.execute(f"SET threads = {limits.threads}")
     if limits.memory is not None:
         connection.execute(f"SET memory_limit = {literal(limits.memory)}")
+        connection.execute(f"SET VARIABLE {MEMORY} = {literal(limits.memory)}")
     create_macros(connection, settings)
     return connection
 
@@ -53,12 +56,14 @@ def connect(warehouse: Warehouse, settings: Settings, limits: Limits = NO_LIMITS
 @contextlib.contextmanager
 def memory(connection: duckdb.DuckDBPyConnection, most: int) -> Iterator[None]:
     """Inside the block a connection uses no more bytes of memory than this: what does not fit goes to the disk."""
-    ((allowed,),) = connection.execute("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()
+    ((allowed, given),) = connection.execute(
+        f"SELECT parse_formatted_bytes(current_setting('memory_limit')), getvariable('{MEMORY}')"
+    ).fetchall()
     try:
         connection.execute(f"SET memory_limit = '{min(most, allowed)} B'")
         yield
     finally:
-        connection.execute(f"SET memory_limit = '{allowed} B'")
+        connection.execute("RESET memory_limit" if given is None else f"SET memory_limit = {literal(given)}")
 
 
 def create_views(

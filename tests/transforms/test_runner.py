@@ -21,7 +21,7 @@ from specledger.schemas.config import DEFAULT_SETTINGS, GoodputLimits, Settings,
 from specledger.schemas.errors import EmptyWarehouse
 from specledger.schemas.warehouse import DATABASE, READ, Warehouse
 from specledger.transforms import cells_run, engines
-from specledger.transforms.database import Limits
+from specledger.transforms.database import Limits, connect, memory
 from specledger.transforms.partitions import Partition
 from specledger.transforms.plan import TURNS, has_its_turn
 from specledger.transforms.results import Staged, publish, stage
@@ -401,6 +401,20 @@ def test_many_elements_are_computed_in_little_memory_where_that_is_enough(
     assert batches > 0
     assert limits == pytest.approx([usual if limit is None else limit for limit in attempts] * batches, rel=0.1)
     assert digests(copied) == digests(plain)
+
+
+@pytest.mark.parametrize("usual", [None, "30%", "3.3 GiB", "1GB", "12345678901 B"])
+def test_memory_is_what_it_was_however_often_little_is_asked_for(plain: Warehouse, usual: str | None) -> None:
+    def allowed() -> str:
+        ((found,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+        return str(found)
+
+    with connect(plain, DEFAULT_SETTINGS, Limits(memory=usual)) as connection:
+        before = allowed()
+        for _ in range(20):
+            with memory(connection, 300 << 20):
+                assert allowed() == "300.0 MiB"
+            assert allowed() == before
 
 
 def test_a_connection_that_fails_ends_the_run_and_leaves_nothing_aside(
