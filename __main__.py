@@ -208,6 +208,11 @@ def _explain_duckdb(error: Exception) -> str | None:
 
     if said := damage_in(error):
         return said
+    if kind.__name__ == "Error":  # what the reader of Parquet's own data throws, which knows no file
+        return (
+            f"A Parquet file is damaged ({str(error).splitlines()[0].strip(' :.')}): run specledger transform --force, "
+            "which writes all anew that was computed; if that fails too, restore the warehouse from a backup."
+        )
     if kind.__name__ not in OUTSIDE_DUCKDB:
         return None
     return f"DuckDB could not go on: {str(error).splitlines()[0].rstrip('.')}; run the same again once that is mended."

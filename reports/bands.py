@@ -75,8 +75,9 @@ class MartReader:
     def ordinary(self, side: Selection, origin: str) -> dict[str, _Ordinary]:
         """T0 and speedup by load band (and pooled), as totals over totals of the dates."""
         figures = (
-            "sum(tokens * t0_ms) / sum(tokens), arg_max(t0_origin, tokens), "
-            "sum(tokens * t0_ms) / nullif(sum(tokens * tpot_ms), 0) FROM rows"
+            "sum(tokens * t0_ms ORDER BY tokens, t0_ms) / sum(tokens), arg_max(t0_origin, tokens), "
+            "sum(tokens * t0_ms ORDER BY tokens, t0_ms) / nullif(sum(tokens * tpot_ms ORDER BY tokens, tpot_ms), 0) "
+            "FROM rows"
         )
         found = self._connection.execute(
             f"WITH rows AS MATERIALIZED (FROM ({self.rows('ledger', side)}) "

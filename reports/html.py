@@ -152,7 +152,8 @@ def _figures(report: Report) -> dict[str, Figure]:
     """
     rows = {name: chart.rows(report) for name, chart in CHARTS.items()}
     sides = (report.baseline, report.candidate)
-    with ThreadPoolExecutor(1) as painter:
+    painter = ThreadPoolExecutor(1)
+    try:
         if any(rows.values()):
             painter.submit(pictures.start)
         figures, stills = {}, {}
@@ -163,6 +164,8 @@ def _figures(report: Report) -> dict[str, Figure]:
             else:
                 figures[name] = Figure(chart.title, chart.reading, chart.missing, ())
         drawn = {name: Markup(still.result()) for name, still in stills.items()}  # noqa: S704
+    finally:
+        painter.shutdown(cancel_futures=True)
     return {name: replace(figure, svg=drawn.get(name)) for name, figure in figures.items()}
 
 

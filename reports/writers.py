@@ -26,12 +26,12 @@ def prepare() -> None:
     pictures.start()
 
 
-def write_all(report: Report, out_dir: Path) -> tuple[Path, ...]:
+def write_all(report: Report, out_dir: str | os.PathLike[str]) -> tuple[Path, ...]:
     """Write every form of a report into a folder and return the paths, in the order of ``WRITERS``.
 
     SpecledgerError if a file cannot be written.
     """
-    targets = [out_dir / name for name, _ in WRITERS]
+    targets = [Path(out_dir) / name for name, _ in WRITERS]
     with ThreadPoolExecutor(len(WRITERS)) as beside:  # the page waits for its pictures
         texts = list(beside.map(lambda write: write(report).encode(), (write for _, write in WRITERS)))
     for target, text in zip(targets, texts, strict=True):

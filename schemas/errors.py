@@ -15,10 +15,16 @@ SpecledgerError                 base; the command line catches it once, prints o
 
 from __future__ import annotations
 
+import re
+
+_IN_FUNCTION = re.compile(r"executing the UDF: KeyboardInterrupt\b")
+
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether it is DuckDB's answer to Ctrl-C inside a query, which is an error of its own and not ours."""
-    return isinstance(error, RuntimeError) and str(error) == "Query interrupted"
+    """Whether it is DuckDB's answer to Ctrl-C inside a query, or inside a function of ours that the query calls."""
+    if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
+        return True
+    return "duckdb" in type(error).__module__ and _IN_FUNCTION.search(str(error)) is not None
 
 
 class SpecledgerError(Exception):

@@ -168,23 +168,23 @@ class Warehouse:
             raise WarehouseError(f"Cannot write {target}: {error.strerror or error}; nothing was published.") from error
         return target
 
-    def stage(self, table: Table, rows: pa.Table, **metadata: str) -> Path:
+    def stage(self, table: Table, rows: pa.Table, suffix: str = ".parquet", **metadata: str) -> Path:
         """Write rows to a file that no reader looks at, to be published later; the arguments are those of ``write``.
 
         Raises WarehouseError, and leaves nothing, where that cannot be done.
         """
-        staged = self.staged(table, **metadata)
+        staged = self.staged(table, suffix, **metadata)
         staged.add(rows)
         staged.close()
         return staged.path
 
-    def staged(self, table: Table, **metadata: str) -> StagedFile:
+    def staged(self, table: Table, suffix: str = ".parquet", **metadata: str) -> StagedFile:
         """A file that no reader looks at, to which rows are added, to be published later; WarehouseError if that cannot
         be begun.
         """
         try:
             self.declare(table)
-            return StagedFile(table, self.aside(), self.root, **metadata)
+            return StagedFile(table, self.aside(suffix), self.root, **metadata)
         except OSError as error:
             raise WarehouseError(
                 f"Cannot write {table.name} into {self.root}: {error.strerror or error}; mend that, then run the same "

@@ -105,7 +105,7 @@ def test_a_recommendation_is_that_of_the_command(line: CommandLine, warehouse: s
 def test_a_comparison_is_a_report_that_can_be_written_and_read(warehouse: specledger.Warehouse, tmp_path: Path) -> None:
     report = warehouse.compare("deployment = 'dynamic_sd'", "deployment = 'dynamic_sd'")
     assert isinstance(report, specledger.Report)
-    paths = specledger.write_report(report, tmp_path)
+    paths = specledger.write_report(report, str(tmp_path))
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in paths} >= {"report.html", "report.json"}
     assert specledger.read_report(tmp_path) == report
     with pytest.raises(specledger.SpecledgerError, match="predicate"):

@@ -36,12 +36,6 @@ Files = Mapping[str, Sequence[DataFile]]
 """Files by table."""
 
 
-def sweep(warehouse: Warehouse) -> None:
-    """Remove what runs that were killed have left; only one run at a time carries anything."""
-    for folder in (warehouse.root / "_tmp").glob(f"*{CARRIED}"):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 @contextlib.contextmanager
 def carried(
     connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, own: Files, before: Files

@@ -6,8 +6,10 @@ by somebody who was given up, is never seen.
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,11 +17,16 @@ from typing import TYPE_CHECKING
 from ..schemas import TABLES
 from ..schemas.table import Table, quote
 from ..schemas.warehouse import Warehouse
+from .carry import CARRIED
 from .partitions import Partition
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+
+
+STAGED = "-derived.parquet"
+"""How the names of files end that are written aside here: only one run at a time has such."""
 
 
 def select_sorted(connection: duckdb.DuckDBPyConnection, table: Table, select: str) -> pa.Table:
@@ -48,7 +55,7 @@ def stage(warehouse: Warehouse, table: Table, rows: pa.Table, name: str) -> list
     """
     found = []
     for partition, own in _slices(rows).items():
-        path = warehouse.stage(table, own)
+        path = warehouse.stage(table, own, STAGED)
         found.append(Staged(table.name, partition, name, path, path.stat().st_size))
     return found
 
@@ -79,6 +86,26 @@ def remove(warehouse: Warehouse, table: Table, partition: Partition, keep: Itera
     for file in warehouse.files(table, date=partition.date, deployment=partition.deployment):
         if file.path.name not in kept:
             file.path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def swept(warehouse: Warehouse) -> Iterator[None]:
+    """Remove what was carried or staged and not published: before the block by runs that were killed, after it by it.
+
+    Only one run at a time does either.
+    """
+    _sweep(warehouse)
+    try:
+        yield
+    finally:
+        _sweep(warehouse)
+
+
+def _sweep(warehouse: Warehouse) -> None:
+    for folder in (warehouse.root / "_tmp").glob(f"*{CARRIED}"):
+        shutil.rmtree(folder, ignore_errors=True)
+    for file in (warehouse.root / "_tmp").glob(f"*{STAGED}"):
+        file.unlink(missing_ok=True)
 
 
 def _slices(rows: pa.Table) -> dict[Partition, pa.Table]:

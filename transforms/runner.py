@@ -17,7 +17,6 @@ from ..schemas.kept import keep_beginning, keep_settings
 from ..schemas.lock import exclusive
 from ..schemas.warehouse import Warehouse
 from . import cells_run, marts_run
-from .carry import sweep
 from .catalog import transforms
 from .database import NO_LIMITS, Limits, connect, publish_database
 from .engines import UNITS_A_SLOT, Engine, Here, OnSpark, Work
@@ -25,7 +24,7 @@ from .fingerprints import Fingerprints, StartRecords
 from .marts_run import Dates
 from .partitions import Partition
 from .plan import Plan
-from .results import publish
+from .results import publish, swept
 from .start_rows import bind_deployments, keep_together
 
 if TYPE_CHECKING:
@@ -66,9 +65,12 @@ def run(
     """
     warehouse.require()
     began = time.time()
-    with exclusive(warehouse.root, "transform"), connect(warehouse, settings, limits) as connection:
+    with (
+        exclusive(warehouse.root, "transform"),
+        swept(warehouse),
+        connect(warehouse, settings, limits) as connection,
+    ):
         warehouse.mark()
-        sweep(warehouse)
         keep_settings(warehouse, settings)
         keep_together(warehouse)
         bind_deployments(connection, warehouse)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import click
+import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
@@ -145,6 +146,34 @@ def test_an_interrupt_ends_with_130(command: Callable[[Callable[[], object]], No
     result = run("try")
     assert result.exit_code == 130
     assert result.stderr.strip() == "Interrupted."
+
+
+def test_damage_that_names_no_file_is_told(command: Callable[[Callable[[], object]], None]) -> None:
+    command(raising(duckdb.Error("don't know what type: ")))
+    result = run("try")
+    assert result.exit_code == 4
+    assert result.stderr.startswith(
+        "A Parquet file is damaged (don't know what type): run specledger transform --force,"
+    )
+
+
+def test_ctrl_c_inside_a_function_that_a_query_calls_ends_with_130(
+    command: Callable[[Callable[[], object]], None],
+) -> None:
+    def stopped(_: int) -> int:
+        raise KeyboardInterrupt
+
+    def asked() -> None:
+        with duckdb.connect() as connection:
+            connection.create_function("stopped", stopped, ["BIGINT"], "BIGINT")
+            connection.execute("SELECT stopped(1)")
+
+    command(asked)
+    result = run("try")
+    assert (result.exit_code, result.stderr.strip()) == (130, "Interrupted.")
+    with pytest.raises(duckdb.Error, match="KeyboardInterrupt") as raised:
+        duckdb.sql("SELECT error('of KeyboardInterrupt')").fetchall()
+    assert not errors.is_interrupt(raised.value)
 
 
 def test_a_reader_that_goes_away_is_nobody_to_complain_to(tmp_path: Path) -> None:

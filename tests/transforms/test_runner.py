@@ -20,11 +20,11 @@ from specledger.schemas import TABLES
 from specledger.schemas.config import DEFAULT_SETTINGS, GoodputLimits, Settings, parse_load_bands
 from specledger.schemas.errors import EmptyWarehouse
 from specledger.schemas.warehouse import DATABASE, READ, Warehouse
-from specledger.transforms import cells_run, engines
+from specledger.transforms import cells_run, engines, marts_run
 from specledger.transforms.database import Limits, connect, memory
 from specledger.transforms.partitions import Partition
 from specledger.transforms.plan import TURNS, has_its_turn
-from specledger.transforms.results import Staged, publish, stage
+from specledger.transforms.results import STAGED, Staged, publish, stage
 from specledger.transforms.runner import Summary, run
 from tests.transforms.raw import DAY, at, full_row, histogram
 
@@ -452,6 +452,26 @@ def test_a_unit_that_fails_leaves_nothing_aside(copied: Warehouse, monkeypatch: 
     with pytest.raises(duckdb.IOException, match="the disk is gone"):
         transform(copied, force=True)
     assert not list((copied.root / "_tmp").glob("*.parquet"))
+
+
+def test_a_run_that_fails_leaves_nothing_aside_nor_one_that_was_killed(
+    copied: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[Path] = []
+
+    def stored(*_: object) -> set[Partition]:
+        left.extend((copied.root / "_tmp").glob("*.parquet"))
+        raise KeyboardInterrupt
+
+    killed, of_another = copied.aside(STAGED), copied.aside()
+    killed.touch()
+    of_another.touch()
+    monkeypatch.setattr(marts_run, "stored", stored)
+    with pytest.raises(KeyboardInterrupt):
+        transform(copied, force=True)
+    assert killed not in left
+    assert len(left) > 2
+    assert list((copied.root / "_tmp").iterdir()) == [of_another]
 
 
 def test_the_views_by_hand_give_what_is_stored(plain: Warehouse, tmp_path: Path) -> None:
