@@ -93,6 +93,10 @@ def _without_arrays(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+SERVERS_AT_ONCE = 5
+"""About a row group of a day of scrapes 5 s apart; all of a large fleet would not fit in memory."""
+
+
 def fleet(warehouse: Warehouse, turns: int, instances: int, capture: str = "spec_k3_draft", *, every_s: int = 1) -> int:
     """Raw snapshots of many servers whose counters rise all day as those of a capture did; how many there are."""
     import duckdb
@@ -110,16 +114,21 @@ def fleet(warehouse: Warehouse, turns: int, instances: int, capture: str = "spec
         )
         for name, function in (("latest", "arg_max"), ("earliest", "arg_min")):
             connection.execute(f"CREATE TABLE {name} AS SELECT {function}(seen, scraped_at) AS seen FROM seen")
-        rows = connection.sql(
-            f"SELECT {columns} FROM seen, latest, earliest, span, range({turns}) AS turns (turn), "
-            f"range({instances}) AS servers (server) "
-            "WHERE seen.scraped_at + ahead + turn * span < date_trunc('day', seen.scraped_at) + INTERVAL 1 DAY "
-            f"AND epoch_us(seen.scraped_at + turn * span) // 1_000_000 % {every_s} = 0 "
-            "ORDER BY server, turn, seen.scraped_at"
-        ).to_arrow_table()
-    day = rows["scraped_at"][0].as_py().date()
-    warehouse.write(SNAPSHOTS, day, "d", "exposition-0", rows)
-    return rows.num_rows
+        file, count = warehouse.staged(SNAPSHOTS), 0
+        for first in range(0, instances, SERVERS_AT_ONCE):
+            rows = connection.sql(
+                f"SELECT {columns} FROM seen, latest, earliest, span, range({turns}) AS turns (turn), "
+                f"range({first}, {min(first + SERVERS_AT_ONCE, instances)}) AS servers (server) "
+                "WHERE seen.scraped_at + ahead + turn * span < date_trunc('day', seen.scraped_at) + INTERVAL 1 DAY "
+                f"AND epoch_us(seen.scraped_at + turn * span) // 1_000_000 % {every_s} = 0 "
+                "ORDER BY server, turn, seen.scraped_at"
+            ).to_arrow_table()
+            day = rows["scraped_at"][0].as_py().date()
+            file.add(rows)
+            count += rows.num_rows
+        file.close()
+    warehouse.publish(file.path, warehouse.partition(SNAPSHOTS, day, "d") / "exposition-0.parquet")
+    return count
 
 
 def _risen(name: str, kind: str) -> str:
