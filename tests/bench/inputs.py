@@ -98,7 +98,10 @@ SERVERS_AT_ONCE = 5
 
 
 def fleet(warehouse: Warehouse, turns: int, instances: int, capture: str = "spec_k3_draft", *, every_s: int = 1) -> int:
-    """Raw snapshots of many servers whose counters rise all day as those of a capture did; how many there are."""
+    """Raw snapshots of many servers whose counters rise all day as those of a capture did; how many there are.
+
+    Their names have one length, so that the file is in the order that ingest gives it.
+    """
     import duckdb
 
     from specledger.ingest.run import ingest
@@ -139,7 +142,7 @@ def _risen(name: str, kind: str) -> str:
     if name == "process_started_at":
         return "min(seen.scraped_at) OVER () + ahead - INTERVAL 1 HOUR AS process_started_at"
     if name == "instance":
-        return "'server-' || server AS instance"
+        return "format('server-{:03}', server) AS instance"
     if kind == "BIGINT" and name not in ("byte_offset", "kv_tokens"):
         return f"{own} + {more} AS {quote(name)}"
     if kind == "BIGINT[]":
