@@ -1,4 +1,4 @@
-"""The staging tables: raw rows brought to the form from which cells are summed. They are views and never stored."""
+"""The staging tables: raw rows brought to the form from which cells are summed. They are never stored."""
 
 from __future__ import annotations
 
@@ -29,13 +29,25 @@ def _count(name: str, doc: str, unit: str) -> Column:
     return Column(name, "BIGINT", doc, unit)
 
 
+REPEATED_SCRAPES = Table(
+    "repeated_scrapes",
+    "staging",
+    "scrape of one engine and model that several rows tell, and which of them counts",
+    tuple(
+        SNAPSHOTS.column(name)
+        for name in ("deployment", "instance", "engine", "model_name", "scraped_at", "source", "byte_offset")
+    ),
+    key=("deployment", "instance", "engine", "model_name", "scraped_at"),
+    reads=("snapshots",),
+)
+
 SCRAPES = Table(
     "scrapes",
     "staging",
     "scrape of one engine and model, repeated ones left out",
     SNAPSHOTS.columns,
     key=SNAPSHOTS.key,
-    reads=("snapshots",),
+    reads=("snapshots", "repeated_scrapes"),
 )
 
 PROCESSES = Table(
@@ -224,4 +236,12 @@ LOG_WINDOWS = Table(
     reads=("log_stats",),
 )
 
-STAGING_TABLES: tuple[Table, ...] = (SCRAPES, PROCESSES, DRAFT_SETTINGS, INTERVALS, REQUESTS_BY_LOAD, LOG_WINDOWS)
+STAGING_TABLES: tuple[Table, ...] = (
+    REPEATED_SCRAPES,
+    SCRAPES,
+    PROCESSES,
+    DRAFT_SETTINGS,
+    INTERVALS,
+    REQUESTS_BY_LOAD,
+    LOG_WINDOWS,
+)

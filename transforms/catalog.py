@@ -14,6 +14,7 @@ HEAD_END = "-- " + "-" * 77 + "\n"
 """The line that ends the head of a .sql file: above it stands what the declaration says, below it the query."""
 
 ORDER = (
+    "staging/repeated_scrapes",
     "staging/scrapes",
     "staging/processes",
     "staging/draft_settings",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..schemas import TABLES
-from ..schemas.staging import INTERVALS, LOG_WINDOWS, REQUESTS_BY_LOAD
+from ..schemas.staging import INTERVALS, LOG_WINDOWS, REPEATED_SCRAPES, REQUESTS_BY_LOAD
 from ..schemas.table import Table, literal, quote
 from ..schemas.warehouse import DataFile, Warehouse, scan
 from .carry import CARRY_DAYS, carried
@@ -190,7 +190,8 @@ def _bind(connection: duckdb.DuckDBPyConnection, batch: Batch, carried_in: Mappi
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS {select}")
     for table in transforms("staging"):
         if table not in KEPT:
-            connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote(table.name)} AS {query('staging', table.name)}")
+            kind = "TABLE" if table is REPEATED_SCRAPES else "VIEW"  # few rows, found once for all that read scrapes
+            connection.execute(f"CREATE OR REPLACE TEMP {kind} {quote(table.name)} AS {query('staging', table.name)}")
 
 
 def _paths(files: Iterable[DataFile]) -> list[str]:

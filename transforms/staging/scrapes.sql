@@ -1,5 +1,5 @@
 -- scrapes: one row per scrape of one engine and model, repeated ones left out.
--- Reads snapshots.
+-- Reads snapshots, repeated_scrapes.
 --   date                  UTC date of the moment the row was complete; partition column.
 --   deployment            Deployment named at ingest; partition column.
 --   instance              One server process group; the deployment's name unless said otherwise.
@@ -46,22 +46,9 @@
 --   kv_tokens             KV cache size of the engine, from the configuration metric. [tokens]
 --   block_size            KV block size, from the configuration metric. [tokens]
 -- -----------------------------------------------------------------------------
-WITH repeated AS (
-    SELECT
-        deployment,
-        instance,
-        engine,
-        model_name,
-        scraped_at,
-        min({'source': source, 'byte_offset': byte_offset}) AS kept
-    FROM snapshots
-    GROUP BY ALL
-    HAVING count(*) > 1
-)
-
 SELECT found.*
 FROM snapshots AS found
-LEFT JOIN repeated
+LEFT JOIN repeated_scrapes AS repeated
     ON
         found.scraped_at = repeated.scraped_at
         AND found.deployment = repeated.deployment
@@ -69,8 +56,5 @@ LEFT JOIN repeated
         AND found.engine = repeated.engine
         AND found.model_name IS NOT DISTINCT FROM repeated.model_name
 WHERE
-    repeated.kept IS NULL
-    OR (
-        found.source = repeated.kept.source
-        AND found.byte_offset IS NOT DISTINCT FROM repeated.kept.byte_offset
-    )
+    repeated.scraped_at IS NULL
+    OR (found.source = repeated.source AND found.byte_offset IS NOT DISTINCT FROM repeated.byte_offset)
