@@ -14,7 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = (sys.executable, "-m", "specledger")
-REPEATS = 3
+LEAST, MOST, ENOUGH_S = 3, 11, 10.0
+"""A pair is measured as often as fits into so many seconds, so that what is short is not measured at one moment."""
 LAUNCH = """
 import os, sys
 told, *arguments = sys.argv[1:]
@@ -66,11 +67,11 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in padded)
 
 
-def pair(ours: Callable[[], object], theirs: Callable[[], object], repeats: int = REPEATS) -> tuple[float, float]:
+def pair(ours: Callable[[], object], theirs: Callable[[], object]) -> tuple[float, float]:
     """Median wall times of two pieces of work run in turn, so that a machine that slows down slows both."""
     ours(), theirs()
     times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(repeats):
+    while len(times[0]) < LEAST or (len(times[0]) < MOST and sum(map(sum, times)) < ENOUGH_S):
         for work, found in zip((ours, theirs), times, strict=True):
             begin = time.perf_counter()
             work()
