@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 64 * 1024 * 1024
 """Raw bytes (compressed) computed in one go: enough to share the cost of planning, little enough for memory."""
+LEAST_ROW_BYTES = 32
+"""What a row counts at least where batches are cut, so that one has 2 million at most: records that repeat each other
+compress to less, but in memory they are as large as any."""
 
 LARGE_FILE = 1 << 20
 """Smaller files, of which there may be thousands, are not asked what they hold."""
@@ -90,17 +93,21 @@ def batches(
 
     A batch spans no more days than rows are carried over: alone or together, its dates see the same.
     """
-    limit = limit or BATCH_BYTES
+    limit, members = limit or BATCH_BYTES, sorted(members, key=lambda member: member[0])
+    rows = _rows(connection, [inputs for _, inputs in members])
     together: list[tuple[Partition, Inputs]] = []
-    for partition, inputs in sorted(members, key=lambda member: member[0]):
-        if inputs.size > limit:
-            yield tuple(_split(connection, partition, inputs, limit))
+    weight = 0
+    for partition, inputs in members:
+        own = max(inputs.size, LEAST_ROW_BYTES * sum(rows.get(file.path, 0) for file in _own(inputs)))
+        if own > limit:
+            yield tuple(_split(connection, partition, inputs, limit / own))
             continue
         days = (partition.date - together[0][0].date).days if together else 0
-        if together and (days > max(CARRY_DAYS.values()) or _size(together) + inputs.size > limit):
+        if together and (days > max(CARRY_DAYS.values()) or weight + own > limit):
             yield (Batch(tuple(together), size=_size(together)),)
-            together = []
+            together, weight = [], 0
         together.append((partition, inputs))
+        weight += own
     if together:
         yield (Batch(tuple(together), size=_size(together)),)
 
@@ -109,21 +116,40 @@ def _size(members: Iterable[tuple[Partition, Inputs]]) -> int:
     return sum(inputs.size for _, inputs in members)
 
 
-def _split(connection: duckdb.DuckDBPyConnection, partition: Partition, inputs: Inputs, limit: int) -> Iterator[Batch]:
-    """The instances of a large partition, in order of their names, as batches of about equal rows."""
+def _own(inputs: Inputs) -> Iterator[DataFile]:
+    return (file for files in inputs.own.values() for file in files)
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, members: Iterable[Inputs]) -> dict[Path, int]:
+    """How many rows each of the large files has."""
+    files = (file.path for inputs in members for file in _own(inputs) if file.size >= LARGE_FILE)
+    large = {str(path.resolve()): path for path in files}
+    if not large:
+        return {}
+    found = connection.execute("SELECT file_name, num_rows FROM parquet_file_metadata(?)", [list(large)]).fetchall()
+    return {large[name]: count for name, count in found}
+
+
+def _split(
+    connection: duckdb.DuckDBPyConnection, partition: Partition, inputs: Inputs, share: float
+) -> Iterator[Batch]:
+    """The instances of a large partition, in order of their names, as batches of at most a share of its rows each.
+
+    An instance with more rows than that is a batch of its own.
+    """
     counted = " UNION ALL ".join(
         f"SELECT instance FROM ({scan(TABLES[name], _paths(files))})" for name, files in inputs.own.items() if files
     )
     rows = connection.sql(f"SELECT instance, count(*) FROM ({counted}) GROUP BY ALL ORDER BY ALL").fetchall()
-    bytes_a_row = inputs.size / sum(count for _, count in rows)
+    whole = sum(count for _, count in rows)
     parts: list[tuple[list[str], int]] = []
     for instance, count in rows:
-        if not parts or (parts[-1][1] + count) * bytes_a_row > limit:
+        if not parts or parts[-1][1] + count > share * whole:
             parts.append(([], 0))
         chosen, taken = parts[-1]
         parts[-1] = [*chosen, instance], taken + count
     for number, (chosen, taken) in enumerate(parts):
-        yield Batch(((partition, inputs),), tuple(chosen), number, round(taken * bytes_a_row))
+        yield Batch(((partition, inputs),), tuple(chosen), number, round(inputs.size * taken / whole))
 
 
 def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, batch: Batch) -> list[Staged]:

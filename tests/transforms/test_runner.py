@@ -349,10 +349,12 @@ def test_rows_of_many_deployments_go_each_to_its_own(tmp_path: Path) -> None:
     assert duckdb.sql(strays).fetchall() == []
 
 
+@pytest.mark.parametrize("limits", [{"BATCH_BYTES": 1}, {"LARGE_FILE": 0, "LEAST_ROW_BYTES": 1 << 30}])
 def test_a_large_partition_is_computed_by_instances_with_the_same_rows(
-    plain: Warehouse, copied: Warehouse, monkeypatch: pytest.MonkeyPatch
+    plain: Warehouse, copied: Warehouse, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
 ) -> None:
-    monkeypatch.setattr(cells_run, "BATCH_BYTES", 1)
+    for name, value in limits.items():
+        monkeypatch.setattr(cells_run, name, value)
     transform(copied, force=True)
     assert len(copied.files(TABLES["cells_requests"], date=DAY)) == 2
     assert in_order(copied) == in_order(plain)
