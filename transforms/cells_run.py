@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 64 * 1024 * 1024
 """Raw bytes (compressed) computed in one go: enough to share the cost of planning, little enough for memory."""
-LEAST_ROW_BYTES = 32
-"""What a row counts at least where batches are cut, so that one has 2 million at most: records that repeat each other
-compress to less, but in memory they are as large as any."""
+LEAST_ROW_BYTES, LEAST_ELEMENT_BYTES = 32, 4
+"""What a row and, of requests, an element of a list count at least where batches are cut, so that one has 2 and 16
+million of them: records that repeat each other compress to less, but in memory they are as large as any."""
 
 LARGE_FILE = 1 << 20
 """Smaller files, of which there may be thousands, are not asked what they hold."""
@@ -94,11 +94,11 @@ def batches(
     A batch spans no more days than rows are carried over: alone or together, its dates see the same.
     """
     limit, members = limit or BATCH_BYTES, sorted(members, key=lambda member: member[0])
-    rows = _rows(connection, [inputs for _, inputs in members])
+    weights = _weights(connection, [inputs for _, inputs in members])
     together: list[tuple[Partition, Inputs]] = []
     weight = 0
     for partition, inputs in members:
-        own = max(inputs.size, LEAST_ROW_BYTES * sum(rows.get(file.path, 0) for file in _own(inputs)))
+        own = sum(max(file.size, weights.get(file.path, 0)) for file in _own(inputs))
         if own > limit:
             yield tuple(_split(connection, partition, inputs, limit / own))
             continue
@@ -120,14 +120,27 @@ def _own(inputs: Inputs) -> Iterator[DataFile]:
     return (file for files in inputs.own.values() for file in files)
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, members: Iterable[Inputs]) -> dict[Path, int]:
-    """How many rows each of the large files has."""
-    files = (file.path for inputs in members for file in _own(inputs) if file.size >= LARGE_FILE)
-    large = {str(path.resolve()): path for path in files}
-    if not large:
-        return {}
-    found = connection.execute("SELECT file_name, num_rows FROM parquet_file_metadata(?)", [list(large)]).fetchall()
-    return {large[name]: count for name, count in found}
+def _weights(connection: duckdb.DuckDBPyConnection, members: Iterable[Inputs]) -> dict[Path, int]:
+    """What each of the large files counts for its rows and elements."""
+    large = {str(file.path.resolve()): file for inputs in members for file in _own(inputs) if file.size >= LARGE_FILE}
+    weights = dict.fromkeys(large, 0)
+    if large:
+        rows = connection.execute("SELECT file_name, num_rows FROM parquet_file_metadata(?)", [list(large)]).fetchall()
+        weights |= {path: LEAST_ROW_BYTES * count for path, count in rows}
+    for path, count in _elements(connection, [path for path, file in large.items() if file.table == "requests"]):
+        weights[path] = max(weights[path], LEAST_ELEMENT_BYTES * count)
+    return {large[path].path: weight for path, weight in weights.items()}
+
+
+def _elements(connection: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> list[tuple[str, int]]:
+    """How many elements the lists of each file have, about."""
+    if not paths:
+        return []
+    return connection.execute(
+        "SELECT file_name, CAST(sum(num_values) AS BIGINT) FROM parquet_metadata(?) "
+        "WHERE path_in_schema LIKE '%, list, %' GROUP BY file_name",
+        [paths],
+    ).fetchall()
 
 
 def _split(
@@ -156,24 +169,14 @@ def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, batch: 
     """The cells of a batch, written aside; nothing is left there after an error."""
     import duckdb
 
-    if _elements(connection, batch) <= MANY_ELEMENTS:
+    large = _paths(file for file in batch.own("requests") if file.size >= LARGE_FILE)
+    if sum(count for _, count in _elements(connection, large)) <= MANY_ELEMENTS:
         return _compute(connection, warehouse, batch)
     try:
         with memory(connection, LITTLE_MEMORY):
             return _compute(connection, warehouse, batch)
     except duckdb.OutOfMemoryException:
         return _compute(connection, warehouse, batch)
-
-
-def _elements(connection: duckdb.DuckDBPyConnection, batch: Batch) -> int:
-    """How many elements the lists of large files of requests have, about."""
-    paths = _paths(file for file in batch.own("requests") if file.size >= LARGE_FILE)
-    if not paths:
-        return 0
-    ((found,),) = connection.execute(
-        "SELECT coalesce(sum(num_values), 0) FROM parquet_metadata(?) WHERE path_in_schema LIKE '%, list, %'", [paths]
-    ).fetchall()
-    return int(found)
 
 
 def _compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, batch: Batch) -> list[Staged]:

@@ -349,7 +349,14 @@ def test_rows_of_many_deployments_go_each_to_its_own(tmp_path: Path) -> None:
     assert duckdb.sql(strays).fetchall() == []
 
 
-@pytest.mark.parametrize("limits", [{"BATCH_BYTES": 1}, {"LARGE_FILE": 0, "LEAST_ROW_BYTES": 1 << 30}])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"BATCH_BYTES": 1},
+        {"LARGE_FILE": 0, "LEAST_ROW_BYTES": 1 << 30},
+        {"LARGE_FILE": 0, "LEAST_ELEMENT_BYTES": 1 << 30},
+    ],
+)
 def test_a_large_partition_is_computed_by_instances_with_the_same_rows(
     plain: Warehouse, copied: Warehouse, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
 ) -> None:
