@@ -15,7 +15,7 @@ from .carry import CARRY_DAYS, carried
 from .catalog import query, transforms
 from .database import memory
 from .partitions import INPUTS, Inputs, Partition
-from .results import Staged, discard, select_sorted, stage
+from .results import Staged, select_sorted, stage
 
 if TYPE_CHECKING:
     import duckdb
@@ -166,7 +166,7 @@ def _split(
 
 
 def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, batch: Batch) -> list[Staged]:
-    """The cells of a batch, written aside; nothing is left there after an error."""
+    """The cells of a batch, written aside."""
     import duckdb
 
     large = _paths(file for file in batch.own("requests") if file.size >= LARGE_FILE)
@@ -182,15 +182,11 @@ def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, batch: 
 def _compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, batch: Batch) -> list[Staged]:
     staged: list[Staged] = []
     own = {name: batch.own(name) for name in CARRY_DAYS}
-    try:
-        with carried(connection, warehouse, own, batch.before) as files:
-            _bind(connection, batch, files)
-            for table in _computed(connection, batch):
-                rows = select_sorted(connection, table, query("cells", table.name))
-                staged += stage(warehouse, table, rows, f"part-{batch.number:03}")
-    except BaseException:
-        discard(staged)
-        raise
+    with carried(connection, warehouse, own, batch.before) as files:
+        _bind(connection, batch, files)
+        for table in _computed(connection, batch):
+            rows = select_sorted(connection, table, query("cells", table.name))
+            staged += stage(warehouse, table, rows, f"part-{batch.number:03}")
     return staged
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ..schemas.config import Settings
 from ..schemas.warehouse import Warehouse
 from . import cells_run
 from .database import Limits, connect
-from .results import Staged, discard
+from .results import Staged
 from .start_rows import bind_deployments
 
 if TYPE_CHECKING:
@@ -91,22 +90,14 @@ class Here:
 
         task = functools.partial(_task, self._warehouse, self._settings, limits, work_until_ended)
         pool = ThreadPoolExecutor(count, thread_name_prefix="cells")
-        waiting: deque[Future[list[Staged]]] = deque()
         try:
-            waiting.extend(pool.submit(task, unit) for unit in units)
-            while waiting:
-                staged = waiting[0].result()
-                waiting.popleft()
-                yield staged
+            yield from pool.map(task, units)
         finally:
-            # After an error or an interrupt nobody waits for the rest of a unit, and nobody asks for what was written.
+            # After an error or an interrupt nobody waits for the rest of a unit.
             ended.set()
             for connection in list(running):
                 connection.interrupt()
             pool.shutdown(cancel_futures=True)
-            for future in waiting:
-                if not future.cancelled() and future.exception() is None:
-                    discard(future.result())
 
 
 class OnSpark:

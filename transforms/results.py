@@ -60,12 +60,6 @@ def stage(warehouse: Warehouse, table: Table, rows: pa.Table, name: str) -> list
     return found
 
 
-def discard(staged: Iterable[Staged]) -> None:
-    """Remove files that nobody will publish."""
-    for one in staged:
-        one.path.unlink(missing_ok=True)
-
-
 def publish(
     warehouse: Warehouse, tables: Iterable[Table], partitions: Iterable[Partition], staged: Iterable[Staged]
 ) -> None:
