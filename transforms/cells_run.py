@@ -166,7 +166,7 @@ def _split(
 
 
 def compute(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, batch: Batch) -> list[Staged]:
-    """The cells of a batch, written aside."""
+    """The cells of a batch, written aside; what a first try wrote that ran out of memory is in no answer."""
     import duckdb
 
     large = _paths(file for file in batch.own("requests") if file.size >= LARGE_FILE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -45,8 +45,8 @@ class Engine(Protocol):
     def batch_bytes(self, size: int) -> int:
         """Most raw bytes of a batch of cells, where ``size`` are to be computed in all."""
 
-    def each(self, stage: str, work: Work[U], units: Sequence[U], size: Size[U]) -> Iterator[list[Staged]]:
-        """What ``work`` gives for each unit, in order."""
+    def each(self, stage: str, work: Work[U], units: Sequence[U], size: Size[U]) -> Generator[list[Staged]]:
+        """What ``work`` gives for each unit, in order; closed before its end, it ends what still computes."""
 
 
 class Here:
@@ -69,14 +69,14 @@ class Here:
             return cells_run.BATCH_BYTES
         return min(cells_run.BATCH_BYTES // self._connections, size // (UNITS_A_SLOT * self._connections))
 
-    def each(self, stage: str, work: Work[U], units: Sequence[U], size: Size[U]) -> Iterator[list[Staged]]:
+    def each(self, stage: str, work: Work[U], units: Sequence[U], size: Size[U]) -> Generator[list[Staged]]:
         """One unit is computed when it is asked for, but for cells of much data."""
         count = min(self._connections, len(units))
         if stage == "cells" and count > 1 and sum(map(size, units)) >= SHARED_BYTES:
             return self._at_once(work, units, count)
         return (work(self._connection, self._warehouse, unit) for unit in units)
 
-    def _at_once(self, work: Work[U], units: Sequence[U], count: int) -> Iterator[list[Staged]]:
+    def _at_once(self, work: Work[U], units: Sequence[U], count: int) -> Generator[list[Staged]]:
         limits = Limits(self._threads // count, f"{100 * MEMORY_SHARE / count:.0f}%")
         running: set[duckdb.DuckDBPyConnection] = set()
         ended = threading.Event()
@@ -113,7 +113,7 @@ class OnSpark:
         """Less than usual, so that all workers have work to the end."""
         return min(cells_run.BATCH_BYTES, max(LEAST_BATCH_BYTES, size // (UNITS_A_SLOT * self.slots)))
 
-    def each(self, stage: str, work: Work[U], units: Sequence[U], size: Size[U]) -> Iterator[list[Staged]]:
+    def each(self, stage: str, work: Work[U], units: Sequence[U], size: Size[U]) -> Generator[list[Staged]]:
         """A unit is a task; it may run more than once, and only what one of its runs gives is taken."""
         task = functools.partial(_task, self._warehouse, self._settings, ONE_THREAD, work)
         return self._cluster.each(stage, task, units, size, _written)

@@ -6,7 +6,7 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -118,13 +118,13 @@ def _cells(
     changed = list(plan.changed())
     limit = engine.batch_bytes(sum(inputs.size for _, inputs in changed))
     groups = list(cells_run.batches(connection, changed, limit))
-    results = engine.each(
-        "cells", cells_run.compute, [batch for parts in groups for batch in parts], lambda batch: batch.size
-    )
-    for parts in groups:
-        staged = [one for _ in parts for one in next(results)]
-        publish(warehouse, transforms("cells"), parts[0].partitions, staged)
-        yield parts[0].partitions
+    units = [batch for parts in groups for batch in parts]
+    # Closed, for an error of publishing holds on to it: none may compute any more when what was staged is removed.
+    with closing(engine.each("cells", cells_run.compute, units, lambda batch: batch.size)) as results:
+        for parts in groups:
+            staged = [one for _ in parts for one in next(results)]
+            publish(warehouse, transforms("cells"), parts[0].partitions, staged)
+            yield parts[0].partitions
 
 
 def _marts(engine: Engine, warehouse: Warehouse, days: Sequence[dt.date]) -> Iterator[Sequence[dt.date]]:
@@ -151,9 +151,9 @@ def _computed(
     def size(unit: Dates) -> int:
         return sum(file.size for table in read for file in unit.files(warehouse, table))
 
-    results = engine.each(stage, work, [unit for group in groups for unit in group], size)
-    for group in groups:
-        staged = [one for _ in group for one in next(results)]
-        days = group[0].days
-        publish(warehouse, tables, marts_run.stored(warehouse, tables, days), staged)
-        yield days
+    with closing(engine.each(stage, work, [unit for group in groups for unit in group], size)) as results:
+        for group in groups:
+            staged = [one for _ in group for one in next(results)]
+            days = group[0].days
+            publish(warehouse, tables, marts_run.stored(warehouse, tables, days), staged)
+            yield days

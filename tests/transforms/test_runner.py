@@ -7,7 +7,7 @@ import hashlib
 import random
 import shutil
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from specledger.schemas import TABLES
 from specledger.schemas.config import DEFAULT_SETTINGS, GoodputLimits, Settings, parse_load_bands
 from specledger.schemas.errors import EmptyWarehouse
 from specledger.schemas.warehouse import DATABASE, READ, Warehouse
-from specledger.transforms import cells_run, engines, marts_run
+from specledger.transforms import cells_run, engines, marts_run, runner
 from specledger.transforms.database import Limits, connect, memory
 from specledger.transforms.partitions import Partition
 from specledger.transforms.plan import TURNS, has_its_turn
@@ -449,6 +449,55 @@ def test_a_connection_that_fails_ends_the_run_and_leaves_nothing_aside(
     assert not list((copied.root / "_tmp").glob("*.parquet"))
     transform(copied)
     assert in_order(copied) == in_order(plain)
+
+
+def test_an_interrupt_ends_all_connections_before_what_they_staged_is_removed(
+    copied: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, interrupted = threading.Event(), threading.Event()
+
+    def waits(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, batch: cells_run.Batch) -> list[Staged]:
+        if batch.partitions[0].date != DAY:  # whose parts are published together, first of all
+            begun.set()
+            assert interrupted.wait(60)
+        return compute(connection, warehouse, batch)
+
+    def ends(_: object, __: object, ___: object, staged: Sequence[Staged]) -> None:
+        if staged:
+            assert begun.wait(60)
+            interrupted.set()
+            raise KeyboardInterrupt
+
+    compute = cells_run.compute
+    monkeypatch.setattr(cells_run, "compute", waits)
+    monkeypatch.setattr(runner, "publish", ends)
+    monkeypatch.setattr(engines, "SHARED_BYTES", 1)
+    with pytest.raises(KeyboardInterrupt) as told:
+        run(copied, DEFAULT_SETTINGS, force=True, limits=Limits(threads=2))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("cells")]
+    assert not list((copied.root / "_tmp").iterdir())
+    assert told.traceback  # which holds on to what was left open
+
+
+def test_what_a_try_staged_that_ran_out_of_memory_is_not_published(
+    plain: Warehouse, copied: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up: list[Path] = []
+
+    def written(*arguments: Any) -> list[Staged]:
+        staged = stage(*arguments)
+        if not given_up:
+            given_up.extend(one.path for one in staged)
+            raise duckdb.OutOfMemoryException("too little")
+        return staged
+
+    monkeypatch.setattr(cells_run, "LARGE_FILE", 0)
+    monkeypatch.setattr(cells_run, "MANY_ELEMENTS", 0)
+    monkeypatch.setattr(cells_run, "stage", written)
+    transform(copied, force=True)
+    assert given_up
+    assert digests(copied) == digests(plain)
+    assert not list((copied.root / "_tmp").iterdir())
 
 
 def test_a_unit_that_fails_leaves_nothing_aside(copied: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
