@@ -57,8 +57,8 @@ _ORDER = {
 """Order of rows inside a file: what belongs together lies together, which compresses and prunes well."""
 
 
-_Target = tuple["Table", dt.date, str, str]
-"""The partition of a file, and what its name begins with."""
+_Target = tuple[str, dt.date, str, str]
+"""The table and partition of a file, and what its name begins with."""
 
 
 @dataclass
@@ -67,7 +67,6 @@ class _Growing:
 
     file: StagedFile
     keys: PartitionKeys
-    target: _Target
     last: Future[None] | None = None
     """The part that is written last; it knows of every failure before it."""
 
@@ -123,7 +122,7 @@ class Batch:
         self._partitions: dict[tuple[str, dt.date, str], PartitionKeys] = {}
         self._publication = Publication()
         self._targets: list[_Target] = []
-        self._growing: dict[tuple[str, dt.date, str, str], _Growing] = {}
+        self._growing: dict[_Target, _Growing] = {}
         self._writer = ThreadPoolExecutor(2, "write")
         self.written: Counter[tuple[dt.date, str]] = Counter()
         """Rows by date and deployment."""
@@ -278,13 +277,12 @@ class Batch:
         prefix = PARTS if keys.in_parts else ""
         if table.name == "requests":
             prefix = "+".join(sorted(new["format"].unique().to_list())) + "-"
-        place = (table.name, day, deployment, prefix)
-        growing = self._growing.get(place)
+        target = (table.name, day, deployment, prefix)
+        growing = self._growing.get(target)
         if growing is None:
             if len(self._growing) >= MOST_GROWING:
                 self._end(next(iter(self._growing)))
-            file = self._warehouse.staged(table)
-            growing = self._growing[place] = _Growing(file, keys, (table, day, deployment, prefix))
+            growing = self._growing[target] = _Growing(self._warehouse.staged(table), keys)
         rows = new.drop("_input")
         growing.add(lambda: _sorted(table, rows).to_arrow(), self._writer)
         self.written[day, deployment] += new.height
@@ -297,20 +295,19 @@ class Batch:
 
     def _close(self, keys: PartitionKeys | None = None) -> None:
         """End the files of a partition, or all, so that they can be read."""
-        self._wait()
-        ended = [place for place, growing in self._growing.items() if keys is None or growing.keys is keys]
-        for place in ended:
-            self._end(place)
+        ended = [target for target, growing in self._growing.items() if keys is None or growing.keys is keys]
+        for target in ended:
+            self._end(target)
 
-    def _end(self, place: tuple[str, dt.date, str, str]) -> None:
-        """End a file, once what it was given is written."""
-        growing = self._growing[place]
+    def _end(self, target: _Target) -> None:
+        """End a file, once what it was given is written; the error of what could not be."""
+        growing = self._growing[target]
         if error := growing.failure():
             raise error
         growing.file.close()
-        del self._growing[place]
+        del self._growing[target]
         growing.keys.staged(growing.file.path)
-        self._targets.append(growing.target)
+        self._targets.append(target)
         self._publication.files.append((growing.file.path, growing.file.path))
 
     def _keys(self, table: Table, day: dt.date, deployment: str) -> PartitionKeys:
@@ -330,7 +327,7 @@ class Batch:
             return
         batch = self._name()
         self._publication.files = [
-            (path, self._warehouse.partition(table, day, deployment) / f"{prefix}{batch}-{number:03d}.parquet")
+            (path, self._warehouse.partition(TABLES[table], day, deployment) / f"{prefix}{batch}-{number:03d}.parquet")
             for number, ((path, _), (table, day, deployment, prefix)) in enumerate(
                 zip(self._publication.files, self._targets, strict=True)
             )
