@@ -134,7 +134,7 @@ def render(report: Report) -> str:
 def chart_page(chart: Chart, rows: Rows, *, dark: bool = False) -> str:
     """One chart as a page of its own."""
     figure, spec = _figure(chart, rows)
-    drawn = replace(figure, svg=Markup(pictures.still(spec, chart.name)))  # noqa: S704
+    drawn = replace(figure, svg=_picture(chart, spec))
     return page.render(
         "chart.html.j2",
         bundle=vega_bundle(),
@@ -160,10 +160,10 @@ def _figures(report: Report) -> dict[str, Figure]:
         for name, chart in CHARTS.items():
             if rows[name]:
                 figures[name], spec = _figure(chart, rows[name], sides)
-                stills[name] = painter.submit(pictures.still, spec, chart.name)
+                stills[name] = painter.submit(_picture, chart, spec)
             else:
                 figures[name] = Figure(chart.title, chart.reading, chart.missing, ())
-        drawn = {name: Markup(still.result()) for name, still in stills.items()}  # noqa: S704
+        drawn = {name: still.result() for name, still in stills.items()}
     finally:
         painter.shutdown(cancel_futures=True)
     return {name: replace(figure, svg=drawn.get(name)) for name, figure in figures.items()}
@@ -176,6 +176,11 @@ def _figure(chart: Chart, rows: Rows, sides: Sequence[Side] = ()) -> tuple[Figur
     table = tables.chart_table(chart, rows)
     shown = Figure(chart.title, chart.reading, chart.missing, measures, basis(rows, sides), embedded_json(spec), table)
     return shown, spec
+
+
+def _picture(chart: Chart, spec: dict[str, Any]) -> Markup:
+    """The picture that stands in a page for a chart."""
+    return Markup(pictures.still(spec, chart.name))  # noqa: S704
 
 
 def basis(rows: Rows, sides: Sequence[Side] = ()) -> str:

@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from . import format as form
@@ -67,8 +68,9 @@ def titled(chart: Chart, rows: Rows, *, dark: bool = False) -> dict[str, Any]:
     return spec
 
 
+@cache
 def start() -> None:
-    """Get ready for the first picture, which takes a second of its own, no Python."""
+    """Get ready for the first picture, which takes a second of its own, no Python; done once, whoever asks first."""
     svg_text({"mark": "point"})
 
 
