@@ -183,15 +183,15 @@ def publish(
         return
     now = time.time() if now is None else now
     wanted = None if days is None else {f"date={day}" for day in days}
-    with exclusive(root, "read"), _told(root), contextlib.ExitStack() as locks:
+    with exclusive(root, "read"), _told(root), contextlib.ExitStack() as at_end:
         state = state_of(root)
         if state is None:
-            state, tables = State(), (*tables, *_others(root, tables, locks))
+            state, tables = State(), (*tables, *_others(root, tables, at_end))
         aside = warehouse.aside("-aside")
+        at_end.callback(shutil.rmtree, aside, ignore_errors=True)
         try:
             changed = [_follow(warehouse, table, state, aside, wanted, now) for table in tables]
         except OSError as error:
-            shutil.rmtree(aside, ignore_errors=True)
             if error.errno not in _NO_LINKS:
                 raise
             logger.debug("%s takes no hard links (%s): readers read the files themselves", root, error)
@@ -201,12 +201,11 @@ def publish(
             for made in sorted(aside.iterdir()):
                 (root / READ).mkdir(mode=0o700, exist_ok=True)
                 made.rename(root / READ / made.name)
-            aside.rmdir()
         changed.append(_expire(root, state, now))
         if any(changed):
-            draft = warehouse.aside(".json")
-            draft.write_text(state.text(), encoding="utf-8")
-            warehouse.publish(draft, root / READ / STATE)
+            with warehouse.draft(".json") as draft:
+                draft.write_text(state.text(), encoding="utf-8")
+                warehouse.publish(draft, root / READ / STATE)
         _sweep(root, state)
 
 

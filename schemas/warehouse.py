@@ -210,6 +210,16 @@ class Warehouse:
             raise WarehouseError(f"The warehouse {self.root} cannot be written: {error.strerror or error}.") from error
         return folder / f"{uuid.uuid4().hex}{suffix}"
 
+    @contextlib.contextmanager
+    def draft(self, suffix: str) -> Iterator[Path]:
+        """The path of a file aside; unless that is published, nothing of it is left after the block."""
+        path = self.aside(suffix)
+        try:
+            yield path
+        finally:
+            for left in path.parent.glob(f"{path.name}*"):  # DuckDB keeps a log beside its file
+                left.unlink(missing_ok=True)
+
     def publish(self, aside: Path, target: Path) -> None:
         """Move a finished file to its place in one atomic step."""
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -106,13 +106,13 @@ def publish_database(warehouse: Warehouse, settings: Settings) -> None:
     content = json.dumps({"content": digest(duckdb.__version__, statements), "folders": folders})
     if target.exists() and known.exists() and known.read_bytes() == content.encode():
         return
-    aside = warehouse.aside(".duckdb")
-    with duckdb.connect(str(aside)) as connection:
-        connection.begin()
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-    warehouse.publish(aside, target)
-    aside = warehouse.aside(".json")
-    aside.write_text(content, encoding="utf-8")
-    warehouse.publish(aside, known)
+    with warehouse.draft(".duckdb") as draft:
+        with duckdb.connect(str(draft)) as connection:
+            connection.begin()
+            for statement in statements:
+                connection.execute(statement)
+            connection.commit()
+        warehouse.publish(draft, target)
+    with warehouse.draft(".json") as draft:
+        draft.write_text(content, encoding="utf-8")
+        warehouse.publish(draft, known)

@@ -293,6 +293,31 @@ def test_where_files_cannot_be_linked_readers_get_the_files(
     assert counted(published(warehouse.root)) == 13
 
 
+@pytest.mark.parametrize("place", [(os, "link"), (Path, "rename"), (Warehouse, "publish")])
+def test_an_interrupt_leaves_nothing_aside_and_the_next_publishes(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, place: tuple[object, str]
+) -> None:
+    publish(warehouse, [TABLE])
+    replace_and_remove(warehouse)
+    of_another = warehouse.aside("-aside")
+    of_another.mkdir()
+    left: list[Path] = []
+
+    def interrupted(*_: object) -> None:
+        left.extend((warehouse.root / "_tmp").iterdir())
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*place, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            publish(warehouse, [TABLE])
+    assert len(left) > 1
+    assert list((warehouse.root / "_tmp").iterdir()) == [of_another]
+    assert counted(published(warehouse.root)) == 8
+    publish(warehouse, [TABLE])
+    assert counted(published(warehouse.root)) == 13
+
+
 def test_a_full_disk_is_an_error_and_readers_see_what_they_saw(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

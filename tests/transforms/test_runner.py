@@ -19,9 +19,10 @@ import pytest
 from specledger.schemas import TABLES
 from specledger.schemas.config import DEFAULT_SETTINGS, GoodputLimits, Settings, parse_load_bands
 from specledger.schemas.errors import EmptyWarehouse
+from specledger.schemas.published import published
 from specledger.schemas.warehouse import DATABASE, READ, Warehouse
 from specledger.transforms import cells_run, engines, marts_run, runner
-from specledger.transforms.database import Limits, connect, memory
+from specledger.transforms.database import Limits, connect, memory, publish_database
 from specledger.transforms.partitions import Partition
 from specledger.transforms.plan import TURNS, has_its_turn
 from specledger.transforms.results import STAGED, Staged, publish, stage
@@ -530,6 +531,24 @@ def test_a_run_that_fails_leaves_nothing_aside_nor_one_that_was_killed(
     assert killed not in left
     assert len(left) > 2
     assert list((copied.root / "_tmp").iterdir()) == [of_another]
+
+
+def test_an_interrupt_leaves_no_draft_of_the_database(copied: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[str] = []
+
+    def interrupted(*_: object) -> None:
+        left.extend(path.suffix for path in (copied.root / "_tmp").iterdir())
+        raise KeyboardInterrupt
+
+    (copied.root / DATABASE).unlink()
+    monkeypatch.setattr(Warehouse, "publish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        publish_database(published(copied.root), DEFAULT_SETTINGS)
+    assert left == [".duckdb"]
+    assert not list((copied.root / "_tmp").iterdir())
+    monkeypatch.undo()
+    publish_database(published(copied.root), DEFAULT_SETTINGS)
+    assert (copied.root / DATABASE).exists()
 
 
 def test_the_views_by_hand_give_what_is_stored(plain: Warehouse, tmp_path: Path) -> None:
